@@ -95,7 +95,7 @@ class EpisodeEnd:
 
 @dataclass
 class Tick:
-    """What one step of a `VectorEnvironment` brought. Arrays belong to the caller until the next `send`.
+    """What one step of a `VectorEnvironment` brought. Its arrays stay as they are until the next `recv`.
 
     Rewards and flags answer the action sent last; after a reset they are zero.
     """

@@ -15,7 +15,7 @@ from srl_core.base.errors import UserError
 from srl_core.base.registry import Registry, nearest
 from srl_core.config.experiment import Experiment
 
-ALGORITHMS = Registry("algorithm", {"ppo": "srl_core.algorithms.ppo:PPOConfig"})
+ALGORITHMS = Registry("algorithm", {"ppo": "srl_core.algorithms.ppo.config:PPOConfig"})
 
 
 def environments() -> Registry:

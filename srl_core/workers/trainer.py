@@ -1,0 +1,180 @@
+"""The trainer: batches in, parameters out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from srl_core.api import PollResult, SampleBatch
+from srl_core.base.errors import RunError
+from srl_core.services.checkpoints import Checkpoints
+from srl_core.workers.assembly import Assembler, Prefetcher
+from srl_core.workers.context import WorkerContext
+from srl_core.workers.reuse_queue import ReuseQueue
+
+
+class TrainerWorker:
+    """Takes batches through the reuse queue, updates, publishes, writes checkpoints, and knows when it is done."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self.name = context.name
+        self._context = context
+        experiment = context.experiment
+        self._config = config = experiment.trainer
+        channel = context.channels[context.policy]
+        assert channel.samples is not None
+        self.algorithm = experiment.algorithm.build(
+            context.environment, device=config.device, seed=experiment.seed
+        )
+        self._parameters = channel.parameters
+        self._row = context.table.row(context.name)
+        self._checkpoints = Checkpoints(context.run_dir / "checkpoints" / context.policy, keep=config.checkpoint_keep)
+        self._consumer = channel.samples.consumer(0)
+        self._assembler = Assembler(self._consumer, channel.samples_spec, config.batch_size)
+        prefetch = config.prefetch and not context.deterministic
+        self._source = Prefetcher(self._assembler) if prefetch else self._assembler
+        self._queue = ReuseQueue(config.queue_size, config.sample_reuse)
+        self.updates = 0
+        self.env_steps = 0.0
+        self.version = 0
+        self._skipped_in_a_row = 0
+        self._last_checkpoint = time.monotonic()
+        self._checkpointed = -1
+        self._restore()
+        self._finished = self._budget_spent()
+
+    def _restore(self) -> None:
+        found = self._checkpoints.load_latest()
+        if found is None:
+            return
+        _, state = found
+        self.algorithm.load_state_dict(state["algorithm"])
+        self.updates, self.env_steps = int(state["updates"]), float(state["env_steps"])
+        self.version = int(state["version"])
+        for name, value in state["counters"].items():
+            self._row.set(name, value)
+        self._checkpointed = self.updates
+
+    def poll(self, timeout: float) -> PollResult:
+        """Take in what has arrived and train on one batch; wait at most `timeout` seconds for it."""
+        if self._finished:
+            return PollResult(False, finished=True)
+        began = time.monotonic()
+        self._take_in(timeout)
+        batch = self._queue.get()
+        self._row.add("wait_seconds", time.monotonic() - began)
+        if batch is None:
+            if not self._context.deterministic:
+                self._finished = self._budget_spent()
+            return PollResult(False, finished=self._finished)
+        self._train(batch)
+        if not self._queue.done(batch):
+            self._source.recycle(batch)
+        self._row.set("dropped_batches", self._queue.dropped)
+        self._row.set("dropped_reuses", self._queue.dropped_reuses)
+        self._finished = self._budget_spent()
+        every = self._config.checkpoint_seconds
+        if every == 0 or time.monotonic() - self._last_checkpoint >= every:
+            self.save()
+        return PollResult(True, finished=self._finished)
+
+    def _take_in(self, timeout: float) -> None:
+        """Fill the queue without waiting; wait only while it is empty."""
+        deadline = time.monotonic() + timeout
+        while not self._queue.full():
+            wait = max(0.0, deadline - time.monotonic()) if not len(self._queue) else 0.0
+            batch = self._source.next(wait)
+            if batch is None:
+                break
+            if self._stale(batch):
+                self._row.add("stale_batches", 1)
+                self._source.recycle(batch)
+                continue
+            for dropped in self._queue.put(batch):
+                self._source.recycle(dropped)
+
+    def _stale(self, batch: SampleBatch) -> bool:
+        return 0 <= batch.oldest_version() < self.version - self._config.max_staleness
+
+    def _train(self, batch: SampleBatch) -> None:
+        if self._stale(batch):  # it aged while it waited
+            self._row.add("stale_batches", 1)
+            return
+        staleness = self.version - float(batch.sample_part("version")[batch.sample_part("valid")].mean())
+        new_steps = batch.env_steps() if batch.uses == 0 else 0.0
+        metrics = self.algorithm.update(batch)
+        self.updates += 1
+        self.env_steps += new_steps
+        row = self._row
+        row.add("updates", 1)
+        row.add("env_steps_consumed", new_steps)
+        row.add("gradient_steps", metrics["gradient_steps"])
+        row.add("gradient_samples", metrics["gradient_samples"])
+        row.set("staleness", staleness)
+        row.set("version", self.version)
+        row.set("queue_fill", self._consumer.waiting())
+        self._guard(metrics)
+        if self.updates % self._config.publish_every == 0:
+            self.version += 1
+            self._parameters.publish(self.version, self.algorithm.policy.read_parameters())
+        self._context.metrics.write(
+            "train",
+            {
+                "t": self._context.clock.now(),
+                "env_steps": self.env_steps,
+                "version": self.version,
+                "update": self.updates,
+                "policy": self._context.policy,
+                "staleness": staleness,
+                "sample_use": batch.uses,
+                **metrics,
+            },
+        )
+
+    def _guard(self, metrics: Mapping[str, float]) -> None:
+        if not metrics["skipped"]:
+            self._skipped_in_a_row = 0
+            return
+        self._row.add("skipped_updates", metrics["skipped"])
+        self._skipped_in_a_row += 1
+        if self._skipped_in_a_row >= self._config.max_skipped:
+            raise RunError(
+                f"{self._skipped_in_a_row} updates in a row were skipped because a number was not finite "
+                "(trainer.max_skipped); look at rewards, observations and the learning rate"
+            )
+
+    def _budget_spent(self) -> bool:
+        budget = self._context.experiment.budget
+        return (
+            bool(budget.env_steps and self.env_steps >= budget.env_steps)
+            or bool(budget.updates and self.updates >= budget.updates)
+            or bool(budget.seconds and self._context.clock.now() >= budget.seconds)
+            or self._context.table.total("target_reached") > 0
+        )
+
+    def save(self) -> None:
+        """Write a checkpoint of everything that resuming needs."""
+        self._last_checkpoint = time.monotonic()
+        if self._checkpointed == self.updates:
+            return
+        self._checkpoints.save(self.updates, self.state_dict())
+        self._checkpointed = self.updates
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "algorithm": self.algorithm.state_dict(),
+            "updates": self.updates,
+            "env_steps": self.env_steps,
+            "version": self.version,
+            "t": self._context.clock.now(),
+            "counters": self._row.values(),
+        }
+
+    def drain(self) -> None:
+        self.save()
+
+    def close(self) -> None:
+        if isinstance(self._source, Prefetcher):
+            self._source.close()
+        self._consumer.close()
