@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +10,11 @@ from srl_core.api import EnvironmentSpec, PolicySpec
 from srl_core.base.arrays import Arrays, Schema
 from srl_core.base.errors import UserError
 from srl_core.base.run_directory import RunDirectory
-from srl_core.config import Experiment, config_hash, to_json, validate
+from srl_core.config import Experiment, to_json, validate
 from srl_core.launchers.topology import AgentRoute, Placement, agent_routes, placements
 from srl_core.services.checkpoints import Checkpoints
+from srl_core.services.metrics import WorkerTable
+from srl_core.workers.context import COLUMNS, CONTROLLER, TRAINER_COLUMNS
 
 
 @dataclass
@@ -21,6 +22,7 @@ class Prepared:
     """All that is known before the first worker starts."""
 
     experiment: Experiment
+    run: RunDirectory
     environment: EnvironmentSpec
     routes: list[AgentRoute]
     workers: list[Placement]
@@ -28,10 +30,6 @@ class Prepared:
     parameter_schemas: dict[str, Schema]
     initial: dict[str, tuple[int, Arrays]]
     """Version and parameters that each policy starts from: new, or those of its newest checkpoint."""
-    before: float
-    """Training time [s] of earlier parts of the run."""
-    counters: dict[str, dict[str, float]]
-    """Counters of earlier parts, by worker."""
 
 
 def probe(experiment: Experiment) -> tuple[EnvironmentSpec, list[AgentRoute]]:
@@ -46,30 +44,58 @@ def probe(experiment: Experiment) -> tuple[EnvironmentSpec, list[AgentRoute]]:
     return spec, agent_routes(experiment, spec.agents)
 
 
-def prepare(experiment: Experiment, run: RunDirectory) -> Prepared:
-    """Probe, build each policy once, and read the newest checkpoints of a run that goes on."""
+def prepare(experiment: Experiment, run_dir: Path, *, resume: bool) -> Prepared:
+    """Probe, open the run directory, build each policy once, and read the newest checkpoints of a run that goes on.
+
+    Whatever is wrong with the experiment is found before the run directory is written.
+    """
     spec, routes = probe(experiment)
     _check_device(experiment.trainer.device)
-    policies, schemas, initial, counters = {}, {}, {}, {}
-    before = 0.0
-    for route in routes:
-        policy = experiment.algorithm.build_policy(spec, device="cpu", seed=experiment.seed)
-        policies[route.policy] = policy.spec
-        schemas[route.policy] = policy.parameter_schema()
-        version = 0
-        found = Checkpoints(run.path / "checkpoints" / route.policy, keep=experiment.trainer.checkpoint_keep).load_latest()
-        if found is not None:
-            _, state = found
-            algorithm = experiment.algorithm.build(spec, device="cpu", seed=experiment.seed)
-            algorithm.load_state_dict(state["algorithm"])
-            policy, version = algorithm.policy, int(state["version"])
-            before = max(before, float(state["t"]))
-        initial[route.policy] = (version, policy.read_parameters())
-    for name, row in run.counters().items():
-        counters[name] = row
-    return Prepared(
-        experiment, spec, routes, placements(experiment, routes), policies, schemas, initial, before, counters
-    )
+    trained = {r.policy: experiment.algorithm.build_policy(spec, device="cpu", seed=experiment.seed) for r in routes}
+    config = to_json(experiment)
+    if not resume and (run_dir / "metadata.json").exists():
+        raise UserError(f"{run_dir} holds a run already; resume it or choose another directory")
+    run = RunDirectory.create(run_dir, config, seed=experiment.seed)
+    try:
+        initial = {}
+        for route in routes:
+            policy, version = trained[route.policy], 0
+            directory = run.checkpoints / route.policy
+            found = Checkpoints(directory, keep=experiment.trainer.checkpoint_keep).load_latest()
+            if found is not None:
+                _, state = found
+                if state["published"] is None:
+                    algorithm = experiment.algorithm.build(spec, device="cpu", seed=experiment.seed)
+                    algorithm.load_state_dict(state["algorithm"])
+                    policy = algorithm.policy
+                else:
+                    policy.write_parameters(state["published"])
+                version = int(state["version"])
+            initial[route.policy] = (version, policy.read_parameters())
+        return Prepared(
+            experiment=experiment,
+            run=run,
+            environment=spec,
+            routes=routes,
+            workers=placements(experiment, routes),
+            policies={name: policy.spec for name, policy in trained.items()},
+            parameter_schemas={name: policy.parameter_schema() for name, policy in trained.items()},
+            initial=initial,
+        )
+    except BaseException:
+        run.close()
+        raise
+
+
+def make_table(prepared: Prepared) -> WorkerTable:
+    """The worker table, with what earlier parts of the run have counted in a row of its own."""
+    table = WorkerTable.create([CONTROLLER, *(w.name for w in prepared.workers)], list(COLUMNS))
+    # What trainers count comes back with their checkpoint, so that it agrees with the parameters.
+    for name, value in prepared.run.counts.items():
+        if name in COLUMNS and name not in TRAINER_COLUMNS:
+            table.row(CONTROLLER).set(name, value)
+    table.row(CONTROLLER).set("cpu_seconds", prepared.run.cpu_seconds)
+    return table
 
 
 def _check_device(device: str) -> None:
@@ -79,15 +105,3 @@ def _check_device(device: str) -> None:
         torch.zeros(1, device=device)
     except Exception as error:
         raise UserError(f"trainer.device is {device!r}, which this machine does not offer: {error}") from None
-
-
-def open_run(experiment: Experiment, run_dir: Path, *, resume: bool) -> RunDirectory:
-    """Create the run directory, or open the one that `resume` continues."""
-    if resume and (run_dir / "config.json").exists():
-        return RunDirectory.open(run_dir)
-    return RunDirectory.create(run_dir, to_json(experiment), config_hash=config_hash(experiment), seed=experiment.seed)
-
-
-def worker_names(workers: Sequence[Placement]) -> list[str]:
-    """Names of all workers, in the order in which they start."""
-    return [worker.name for worker in workers]

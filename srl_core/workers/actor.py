@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from srl_core.api import PollResult, Tick
+from srl_core.api.environment import Resumable
 from srl_core.base.seeding import derive_seed
 from srl_core.workers.actor_channel import ActorChannel
 from srl_core.workers.context import WorkerContext
@@ -108,6 +109,11 @@ class ActorWorker:
             for channel in self._channels:
                 channel.flush()
 
+    @property
+    def resumable(self) -> bool:
+        """Whether all its environments can be saved exactly."""
+        return all(isinstance(environment, Resumable) for environment in self._ring)
+
     def state_dict(self) -> dict[str, Any]:
         """Exact state between two polls; for the deterministic mode with environments that can be saved."""
         return {
@@ -123,6 +129,8 @@ class ActorWorker:
             environment.load_state_dict(saved)  # type: ignore[attr-defined]
         for channel, saved in zip(self._channels, state["channels"], strict=True):
             channel.load_state_dict(saved)
+        for column, value in state["row"].items():
+            self._row.set(column, value)
         self._simulated = deque(int(m) for m in state["simulated"])
 
     def drain(self) -> None:

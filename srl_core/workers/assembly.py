@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ class Assembler:
         self._filled = 0
         self._sample: ReceivedSample | None = None
         self._taken = 0
+        self._restored: deque[ReceivedSample] = deque()
 
     def recycle(self, batch: SampleBatch) -> None:
         """`batch` is not used any more; its memory serves a later one."""
@@ -30,7 +33,7 @@ class Assembler:
         """The next full batch; None if the stream had nothing for `timeout` seconds."""
         while True:
             if self._sample is None:
-                self._sample, self._taken = self._consumer.get(timeout), 0
+                self._sample, self._taken = self._receive(timeout), 0
                 if self._sample is None:
                     return None
             if self._target is None:
@@ -53,17 +56,38 @@ class Assembler:
             array.fill(0)  # touch every page now rather than during the first copy
         return arrays
 
-    def state_dict(self) -> dict:
-        """A half-filled batch, for resuming in the deterministic mode (no sample is held there between polls)."""
-        assert self._sample is None
-        arrays = None if self._target is None else {n: a.copy() for n, a in self._target.items()}
-        return {"filled": self._filled, "target": arrays}
+    def _receive(self, timeout: float) -> ReceivedSample | None:
+        return self._restored.popleft() if self._restored else self._consumer.get(timeout)
 
-    def load_state_dict(self, state: dict) -> None:
+    def state_dict(self) -> dict[str, Any]:
+        """All samples that have arrived but are in no finished batch; takes them out of the stream."""
+        if self._sample is not None:
+            rest = {name: array[:, self._taken :].copy() for name, array in self._sample.arrays.items()}
+            self._sample.release()
+            self._sample, self._taken = _HeldSample(rest), 0
+        while (sample := self._consumer.get(0.0)) is not None:
+            self._restored.append(_HeldSample({name: array.copy() for name, array in sample.arrays.items()}))
+            sample.release()
+        held = [*([self._sample] if self._sample else []), *self._restored]
+        target = None if self._target is None else {name: array.copy() for name, array in self._target.items()}
+        return {"filled": self._filled, "target": target, "samples": [dict(sample.arrays) for sample in held]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._filled = int(state["filled"])
-        self._target = None
         if state["target"] is not None:
             self._target = {name: np.array(array) for name, array in state["target"].items()}
+        self._restored = deque(_HeldSample(dict(arrays)) for arrays in state["samples"])
+
+
+class _HeldSample:
+    """A sample that was taken out of its stream."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self.columns = arrays["reward"].shape[1]
+
+    def release(self) -> None:
+        """The memory is the garbage collector's."""
 
 
 class Prefetcher:

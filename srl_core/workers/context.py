@@ -46,6 +46,21 @@ COLUMNS = (
 )
 """Counters of the worker table; each worker fills those that it knows, the others stay 0."""
 
+TRAINER_COLUMNS = (
+    "env_steps_consumed",
+    "gradient_steps",
+    "gradient_samples",
+    "updates",
+    "skipped_updates",
+    "stale_batches",
+    "dropped_batches",
+    "dropped_reuses",
+)
+"""Counters that a trainer saves in its checkpoint."""
+
+CONTROLLER = "controller"
+"""Row of the worker table for the controller: its own CPU time, and what earlier parts of a resumed run have counted."""
+
 
 class Route(Protocol):
     """As `launchers.topology.AgentRoute`: workers do not know launchers."""

@@ -79,7 +79,7 @@ class EvaluatorWorker:
             for route in context.routes
         ]
         self._row = context.table.row(context.name)
-        self._count = 0
+        self._count = int(context.table.total("evaluations"))
         self._evaluated: int | None = None
         self._next = context.clock.now() + self._config.interval_seconds
 

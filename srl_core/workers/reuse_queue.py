@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from srl_core.api import SampleBatch
+from collections.abc import Mapping
+from typing import Any
+
+from srl_core.api import SampleBatch, SampleSpec
 
 
 class ReuseQueue:
@@ -60,3 +63,24 @@ class ReuseQueue:
     def _insert(self, left: int, time: int, batch: SampleBatch) -> None:
         at = next((i for i, b in enumerate(self._batches) if (b[0], b[1]) > (left, time)), len(self._batches))
         self._batches.insert(at, (left, time, batch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """All waiting batches and the counters."""
+        return {
+            "batches": [
+                {"left": left, "time": time, "uses": batch.uses, "arrays": dict(batch.arrays)}
+                for left, time, batch in self._batches
+            ],
+            "clock": self._clock,
+            "dropped": self.dropped,
+            "dropped_reuses": self.dropped_reuses,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], spec: SampleSpec) -> None:
+        self._clock, self.dropped = int(state["clock"]), int(state["dropped"])
+        self.dropped_reuses = int(state["dropped_reuses"])
+        self._batches = []
+        for saved in state["batches"]:
+            left, uses = int(saved["left"]), int(saved["uses"])
+            batch = SampleBatch(dict(saved["arrays"]), spec, reuses_left=left - 1, uses=uses)
+            self._batches.append((left, int(saved["time"]), batch))

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from srl_core.api import PollResult, SampleBatch
+from srl_core.base.arrays import Arrays
 from srl_core.base.errors import RunError
 from srl_core.services.checkpoints import Checkpoints
 from srl_core.workers.assembly import Assembler, Prefetcher
-from srl_core.workers.context import WorkerContext
+from srl_core.workers.context import TRAINER_COLUMNS, WorkerContext
 from srl_core.workers.reuse_queue import ReuseQueue
 
 
@@ -28,6 +29,7 @@ class TrainerWorker:
             context.environment, device=config.device, seed=experiment.seed
         )
         self._parameters = channel.parameters
+        self._samples_spec = channel.samples_spec
         self._row = context.table.row(context.name)
         self._checkpoints = Checkpoints(context.run_dir / "checkpoints" / context.policy, keep=config.checkpoint_keep)
         self._consumer = channel.samples.consumer(0)
@@ -41,6 +43,9 @@ class TrainerWorker:
         self._skipped_in_a_row = 0
         self._last_checkpoint = time.monotonic()
         self._checkpointed = -1
+        self._published: Arrays | None = None
+        self.restored: Mapping[str, Any] | None = None
+        """What the launcher had added to the checkpoint that this trainer came back from."""
         self._restore()
         self._finished = self._budget_spent()
 
@@ -55,6 +60,10 @@ class TrainerWorker:
         for name, value in state["counters"].items():
             self._row.set(name, value)
         self._checkpointed = self.updates
+        self.restored = state["launcher"]
+        if state["inputs"] is not None:
+            self._queue.load_state_dict(state["inputs"]["queue"], self._samples_spec)
+            self._assembler.load_state_dict(state["inputs"]["assembler"])
 
     def poll(self, timeout: float) -> PollResult:
         """Take in what has arrived and train on one batch; wait at most `timeout` seconds for it."""
@@ -74,10 +83,14 @@ class TrainerWorker:
         self._row.set("dropped_batches", self._queue.dropped)
         self._row.set("dropped_reuses", self._queue.dropped_reuses)
         self._finished = self._budget_spent()
-        every = self._config.checkpoint_seconds
-        if every == 0 or time.monotonic() - self._last_checkpoint >= every:
+        if not self._context.deterministic and self.checkpoint_due():
             self.save()
         return PollResult(True, finished=self._finished)
+
+    def checkpoint_due(self) -> bool:
+        """Whether it is time for the next checkpoint."""
+        every = self._config.checkpoint_seconds
+        return every == 0 or time.monotonic() - self._last_checkpoint >= every
 
     def _take_in(self, timeout: float) -> None:
         """Fill the queue without waiting; wait only while it is empty."""
@@ -115,9 +128,7 @@ class TrainerWorker:
         row.set("version", self.version)
         row.set("queue_fill", self._consumer.waiting())
         self._guard(metrics)
-        if self.updates % self._config.publish_every == 0:
-            self.version += 1
-            self._parameters.publish(self.version, self.algorithm.policy.read_parameters())
+        self._publish()
         self._context.metrics.write(
             "train",
             {
@@ -131,6 +142,14 @@ class TrainerWorker:
                 **metrics,
             },
         )
+
+    def _publish(self) -> None:
+        if self.updates % self._config.publish_every == 0:
+            self.version += 1
+            parameters = self.algorithm.policy.read_parameters()
+            self._parameters.publish(self.version, parameters)
+            if self._config.publish_every > 1:  # a checkpoint between two publications needs what the actors have
+                self._published = parameters
 
     def _guard(self, metrics: Mapping[str, float]) -> None:
         if not metrics["skipped"]:
@@ -153,23 +172,32 @@ class TrainerWorker:
             or self._context.table.total("target_reached") > 0
         )
 
-    def save(self) -> None:
-        """Write a checkpoint of everything that resuming needs."""
+    def save(self, launcher: Mapping[str, Any] | None = None) -> None:
+        """Write a checkpoint of everything that resuming needs, unless nothing was learned since the last one.
+
+        `launcher` is the state of all other workers, where they stand still between two polls of this one; then what
+        has arrived here but was not trained on is saved too.
+        """
         self._last_checkpoint = time.monotonic()
         if self._checkpointed == self.updates:
             return
-        self._checkpoints.save(self.updates, self.state_dict())
+        self._checkpoints.save(
+            self.updates,
+            {
+                "algorithm": self.algorithm.state_dict(),
+                "published": self._published,
+                "updates": self.updates,
+                "env_steps": self.env_steps,
+                "version": self.version,
+                "t": self._context.clock.now(),
+                "counters": {name: self._row.get(name) for name in TRAINER_COLUMNS},
+                "launcher": launcher,
+                "inputs": None
+                if launcher is None
+                else {"queue": self._queue.state_dict(), "assembler": self._assembler.state_dict()},
+            },
+        )
         self._checkpointed = self.updates
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "algorithm": self.algorithm.state_dict(),
-            "updates": self.updates,
-            "env_steps": self.env_steps,
-            "version": self.version,
-            "t": self._context.clock.now(),
-            "counters": self._row.values(),
-        }
 
     def drain(self) -> None:
         self.save()

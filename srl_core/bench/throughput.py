@@ -1,0 +1,221 @@
+"""`make bench-throughput`: what end-to-end training reaches of what simulation, inference and learning alone allow.
+
+Each round measures, one after another on the same cores: (a) simulation alone, (b) inference alone and (c) gradient
+steps alone at the sizes in use, each in env steps per CPU-second of one thread, and (d) whole training runs, with inline
+inference and with a policy worker over shared memory. The limit is cores / (1/a + 1/b + 1/c). The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from srl_core.base.arrays import zeros
+from srl_core.base.hardware import describe
+from srl_core.config import BudgetConfig, EvaluationConfig, Experiment, LoggingConfig, experiment_from_json, to_json
+from srl_core.launchers import run_experiment
+from srl_core.launchers.prepare import probe
+
+PARTS = ("simulation", "inference", "training")
+
+
+def per_cpu_second(step: Callable[[], int], seconds: float) -> float:
+    """Env steps per CPU-second of this process: `step` does some work and returns how many it did."""
+    for _ in range(3):
+        step()
+    done, began = 0, time.process_time()
+    while (spent := time.process_time() - began) < seconds:
+        done += step()
+    return done / spent
+
+
+def measure_part(part: str, experiment: Experiment, seconds: float) -> float:
+    """One of `PARTS` alone, in this process; env steps per CPU-second."""
+    import torch
+
+    torch.set_num_threads(1)
+    spec, _ = probe(experiment)
+    rng = np.random.default_rng(0)
+    if part == "simulation":
+        environment = experiment.environment.build(spec.num_envs, training=True)
+        environment.reset(1)
+
+        def simulate() -> int:
+            environment.send(rng.integers(0, spec.action.nvec, (spec.rows, spec.action.dims)))
+            return environment.recv().env_steps
+
+        return per_cpu_second(simulate, seconds)
+    if part == "inference":
+        policy = experiment.algorithm.build_policy(spec, device="cpu", seed=1)
+        request = zeros(policy.spec.request, (spec.rows,))
+        for name, array in request.items():
+            if array.dtype == np.uint8:
+                array[...] = rng.integers(0, 255, array.shape)
+            elif name == "noise":
+                array[...] = rng.random(array.shape)
+
+        def infer() -> int:
+            policy.act(request)
+            return spec.rows
+
+        return per_cpu_second(infer, seconds)
+    return _measure_training(experiment, seconds)
+
+
+def _measure_training(experiment: Experiment, seconds: float) -> float:
+    """Gradient steps on batches of real trajectories, so that masks, resets and rewards are as in training."""
+    from srl_core.bench.recording import record_batch
+
+    batch, algorithm = record_batch(experiment)
+
+    def train() -> int:
+        batch.uses = 0
+        algorithm.update(batch)
+        return round(batch.env_steps())
+
+    return per_cpu_second(train, seconds)
+
+
+def run_window(experiment: Experiment, warm_up: float, window: float) -> dict[str, float]:
+    """Train for `warm_up + window` seconds in processes; rates over the window.
+
+    Returns env_steps_per_s (unique, consumed), env_steps_per_cpu_s (all processes together) and cpu_use (share of the
+    cores).
+    """
+    experiment = dataclasses.replace(
+        experiment,
+        budget=BudgetConfig(seconds=warm_up + window + 3),
+        evaluation=EvaluationConfig(),
+        logging=LoggingConfig(interval_seconds=1.0),
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        run_experiment(experiment, Path(directory) / "run", launcher="local")
+        lines = [json.loads(line) for line in (Path(directory) / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = [line for line in lines if line["kind"] == "progress" and line["t"] >= warm_up]
+    first = rows[0]
+    last = next((row for row in rows if row["t"] >= first["t"] + window), rows[-1])
+    steps = last["env_steps_consumed"] - first["env_steps_consumed"]
+    seconds = last["t"] - first["t"]
+    cpu = last["cpu_seconds"] - first["cpu_seconds"]
+    return {
+        "env_steps_per_s": steps / seconds,
+        "env_steps_per_cpu_s": steps / cpu,
+        "cpu_use": cpu / seconds / cores(),
+        "seconds": seconds,
+    }
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def placements(experiment: Experiment) -> dict[str, Experiment]:
+    """The experiment with inline inference, and with a policy worker over shared memory."""
+    actor = experiment.actor
+    return {
+        "inline": dataclasses.replace(experiment, actor=dataclasses.replace(actor, inference="inline")),
+        "policy_worker": dataclasses.replace(
+            experiment, actor=dataclasses.replace(actor, inference="remote", ring_size=max(2, actor.ring_size))
+        ),
+    }
+
+
+def measure_parts(experiment: Experiment, seconds: float) -> dict[str, float]:
+    """All of `PARTS`, each in a process of its own with one thread."""
+    rates = {}
+    for part in PARTS:
+        done = subprocess.run(
+            [sys.executable, "-m", "srl_core.bench.throughput", "--part", part, "--seconds", str(seconds)],
+            input=json.dumps(to_json(experiment)).encode(),
+            env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        rates[part] = json.loads(done.stdout.decode().splitlines()[-1])
+    return rates
+
+
+def measure_limit(experiment: Experiment, *, rounds: int = 3, seconds: float = 4.0) -> dict[str, float]:
+    """Medians over `rounds` of each part (env steps per CPU-second) and the limit (env steps/s on all cores)."""
+    measured = [measure_parts(experiment, seconds) for _ in range(rounds)]
+    parts = {part: statistics.median(m[part] for m in measured) for part in PARTS}
+    return {**parts, "limit": cores() * per_core(parts)}
+
+
+def per_core(parts: dict[str, float]) -> float:
+    """Env steps per CPU-second that the parts together allow."""
+    return 1.0 / sum(1.0 / parts[part] for part in PARTS)
+
+
+def benchmark(experiment: Experiment, *, rounds: int, warm_up: float, window: float, seconds: float) -> dict:
+    """All rounds; the object that is printed last."""
+    runs: list[dict] = []
+    for index in range(rounds):
+        parts = measure_parts(experiment, seconds)
+        limit = per_core(parts)
+        print(f"round {index + 1}: " + ", ".join(f"{k} {v:,.0f}" for k, v in parts.items()), flush=True)
+        ends = {}
+        for name, placement in placements(experiment).items():
+            end = ends[name] = run_window(placement, warm_up, window)
+            end["ratio"] = end["env_steps_per_s"] / (cores() * limit)
+            end["cpu_ratio"] = end["env_steps_per_cpu_s"] / limit
+            print(
+                f"  {name}: {end['env_steps_per_s']:,.0f} env steps/s, ratio {end['ratio']:.3f}, "
+                f"CPU ratio {end['cpu_ratio']:.3f}, cores used {end['cpu_use']:.1%}",
+                flush=True,
+            )
+        runs.append({"parts": parts, "limit": cores() * limit, "placements": ends})
+    median = {
+        name: {key: statistics.median(r["placements"][name][key] for r in runs) for key in runs[0]["placements"][name]}
+        for name in runs[0]["placements"]
+    }
+    best = max(median, key=lambda name: median[name]["env_steps_per_s"])
+    return {
+        **{part: statistics.median(r["parts"][part] for r in runs) for part in PARTS},
+        "limit": statistics.median(r["limit"] for r in runs),
+        "end_to_end": median[best]["env_steps_per_s"],
+        "ratio": median[best]["ratio"],
+        "cpu_ratio": median[best]["cpu_ratio"],
+        "cpu_use": median[best]["cpu_use"],
+        "better": best,
+        "placements": median,
+        "rounds": runs,
+        "cores": cores(),
+        "hardware": describe(),
+    }
+
+
+def main() -> None:
+    from reproductions.presets.atari import atari_ppo
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=float, default=12.0, help="seconds before the window")
+    parser.add_argument("--window", type=float, default=30.0, help="seconds of the end-to-end window")
+    parser.add_argument("--seconds", type=float, default=4.0, help="CPU-seconds of each part alone")
+    parser.add_argument("--part", choices=PARTS, help="measure one part of the experiment read from standard input")
+    args = parser.parse_args()
+    if args.part:
+        experiment = experiment_from_json(json.load(sys.stdin))
+        print(json.dumps(measure_part(args.part, experiment, args.seconds)))
+        return
+    result = benchmark(
+        atari_ppo(), rounds=args.rounds, warm_up=args.warm_up, window=args.window, seconds=args.seconds
+    )
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
