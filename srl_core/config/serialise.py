@@ -15,7 +15,13 @@ from srl_core.base.errors import UserError
 from srl_core.base.registry import Registry, nearest
 from srl_core.config.experiment import Experiment
 
-ALGORITHMS = Registry("algorithm", {"ppo": "srl_core.algorithms.ppo.config:PPOConfig"})
+ALGORITHMS = Registry(
+    "algorithm",
+    {
+        "null": "srl_core.algorithms.null.config:NullAlgorithmConfig",
+        "ppo": "srl_core.algorithms.ppo.config:PPOConfig",
+    },
+)
 
 
 def environments() -> Registry:

@@ -99,6 +99,8 @@ def make_table(prepared: Prepared) -> WorkerTable:
 
 
 def _check_device(device: str) -> None:
+    if device == "cpu":
+        return  # always there, and some algorithms need no torch
     import torch
 
     try:

@@ -84,9 +84,10 @@ class Checkpoints:
             raise
         sync_directory(self._directory)
         earlier = [other for other in others if _key(other)[0] < step]
+        kept = earlier[max(0, len(earlier) - self._keep + 1) :]
         for other in others:
-            if other not in earlier[len(earlier) - self._keep + 1 :]:
-                shutil.rmtree(other)
+            if other not in kept:  # under another name first: nobody takes what is left of it for a checkpoint
+                shutil.rmtree(other.rename(self._directory / f"{_TEMPORARY}{secrets.token_hex(8)}"))
         return path
 
     def load_latest(self) -> tuple[int, Any] | None:
@@ -157,7 +158,10 @@ def _read(path: Path) -> tuple[int, Any]:
         arrays = safetensors.numpy.load(contents[_ARRAYS])
     except safetensors.SafetensorError as error:
         raise DamagedCheckpoint(f"{path / _ARRAYS}: {error}") from None
-    return step, decode(_parse(path / _STATE, contents[_STATE]), arrays)
+    try:
+        return step, decode(_parse(path / _STATE, contents[_STATE]), arrays)
+    except ValueError as error:
+        raise DamagedCheckpoint(f"{path / _STATE}: {error}") from None
 
 
 def _contents(path: Path) -> bytes:

@@ -38,8 +38,6 @@ class MetricsWriter:
 
     def __init__(self, run_dir: Path, writer: str, *, wandb_project: str = "") -> None:
         """`writer` names the process; `UserError` where `wandb_project` is given but wandb is not installed."""
-        self.dropped = 0
-        """Records that were left out of metrics.jsonl, because it was too slow or could not be written."""
         self.sink_errors = 0
         """Records that TensorBoard or Weights & Biases did not take."""
         self.non_finite = 0
@@ -49,10 +47,17 @@ class MetricsWriter:
         if wandb_project:
             self._sinks.append(WandbSink(wandb_project, run_dir.name, writer, run_dir))
         self._queue: queue.Queue[dict[str, Any] | threading.Event | None] = queue.Queue(_QUEUE)
+        self._overflowed = 0
+        self._unwritten = 0
         self._logged: set[str] = set()
         self._fd = -1
         self._thread: threading.Thread | None = None
         self._name = f"metrics-{writer}"
+
+    @property
+    def dropped(self) -> int:
+        """Records that were left out of metrics.jsonl, because it was too slow or could not be written."""
+        return self._overflowed + self._unwritten
 
     def write(self, kind: str, record: Mapping[str, Any]) -> None:
         """Queue one record: numbers, text, and lists of numbers. `t` [s] is training time. Returns at once.
@@ -66,7 +71,7 @@ class MetricsWriter:
         try:
             self._queue.put_nowait(line)
         except queue.Full:
-            self.dropped += 1
+            self._overflowed += 1
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all that was queued is written, at most `timeout` seconds; whether it is."""
@@ -84,14 +89,20 @@ class MetricsWriter:
         if self._thread is None:
             return
         deadline = time.monotonic() + timeout
-        if self.flush(timeout):
-            self._queue.put(None)
-            self._thread.join(max(0.1, deadline - time.monotonic()))
+        try:
+            self._queue.put(None, timeout=timeout)
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+        except queue.Full:
+            self._overflowed += self._queue.qsize()
         if self._thread.is_alive():
             _log.warning("metrics were still being written after %.0f s; the rest is given up", timeout)
+        if self.dropped or self.sink_errors:
+            _log.warning("%d records were dropped, %d not taken by a sink", self.dropped, self.sink_errors)
         self._thread = None
 
     def _plain(self, key: str, value: Any) -> Any:
+        if not isinstance(key, str):
+            raise TypeError(f"metric {key!r} must be named by text")
         if isinstance(value, np.generic | np.ndarray):
             value = value.tolist()
         if isinstance(value, float):
@@ -126,6 +137,7 @@ class MetricsWriter:
                 self._failed(sink, error)
         if self._fd >= 0:
             os.close(self._fd)
+            self._fd = -1
 
     def _append(self, records: list[dict[str, Any]]) -> None:
         data = "".join(json.dumps(r, allow_nan=False) + "\n" for r in records).encode()
@@ -139,7 +151,7 @@ class MetricsWriter:
             if written < len(data):
                 raise OSError(f"only {written} of {len(data)} bytes could be written")
         except OSError as error:
-            self.dropped += len(records)
+            self._unwritten += len(records)
             self._warn("metrics.jsonl", error)
             if self._fd >= 0:
                 os.close(self._fd)
@@ -149,11 +161,8 @@ class MetricsWriter:
         now = time.time()
         for sink in self._sinks:
             for record in records:
-                scalars = _scalars(record)
-                if not scalars:
-                    continue
                 try:
-                    sink.write(scalars, int(record.get("env_steps") or 0), now)
+                    sink.write(_scalars(record), _step(record), now)
                 except Exception as error:
                     self._failed(sink, error)
             try:
@@ -175,6 +184,11 @@ def _scalars(record: Mapping[str, Any]) -> dict[str, float]:
     """`{kind/texts/name: number}`: texts, such as a policy's name, tell curves of one name apart."""
     group = "/".join(v for v in record.values() if isinstance(v, str))
     return {f"{group}/{k}": float(v) for k, v in record.items() if isinstance(v, int | float)}
+
+
+def _step(record: Mapping[str, Any]) -> int:
+    steps = record.get("env_steps")
+    return int(steps) if isinstance(steps, int | float) else 0
 
 
 def read_records(path: Path, kind: str | None = None) -> Iterator[dict[str, Any]]:

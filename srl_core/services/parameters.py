@@ -27,6 +27,7 @@ LATEST = "latest"
 
 _POLL_SECONDS = 0.01
 _HEADER = 64
+"""Bytes of a cell's counters."""
 _RETRIES = 1000
 """Copies that may be overtaken in a row; each needs two publications within the time of one copy."""
 

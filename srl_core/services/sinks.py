@@ -80,7 +80,8 @@ class WandbSink:
         """`UserError` where the package is missing."""
         if importlib.util.find_spec("wandb") is None:
             raise UserError(
-                f"logging.wandb_project is {project!r}, but wandb is not installed; `pip install wandb` or leave it empty"
+                f"logging.wandb_project is {project!r}, but wandb is not installed; "
+                "run `pip install wandb` or leave it empty"
             )
         self._settings = {"project": project, "group": run, "name": f"{run}/{writer}", "dir": str(directory)}
         self._run: Any = None

@@ -20,7 +20,7 @@ _LINE = 8
 class Row:
     """One worker's cells; only that worker may write. float64, so counts are exact up to 2**53."""
 
-    def __init__(self, cells: memoryview, index: Mapping[str, int]) -> None:
+    def __init__(self, cells: memoryview[float], index: Mapping[str, int]) -> None:
         self._cells, self._index = cells, index
 
     def add(self, column: str, amount: float) -> None:
@@ -46,10 +46,11 @@ class WorkerTable:
     def __init__(self, workers: Sequence[str], columns: Sequence[str], block: SharedBlock) -> None:
         self._block = block
         self._index = {column: i for i, column in enumerate(columns)}
-        cells = block.buffer[: _nbytes(workers, columns)].cast("d")
+        used = block.buffer[: _nbytes(workers, columns)]
+        cells = used.cast("d")
         width = len(cells) // max(len(workers), 1)
         self._rows = {w: Row(cells[i * width : (i + 1) * width], self._index) for i, w in enumerate(workers)}
-        self._cells = np.frombuffer(cells, np.float64).reshape(len(workers), width)
+        self._cells = np.frombuffer(used, np.float64).reshape(len(workers), width)
 
     @classmethod
     def create(cls, workers: Sequence[str], columns: Sequence[str]) -> WorkerTable:

@@ -1,0 +1,1 @@
+"""An algorithm that does nothing, to measure and test everything around algorithms."""

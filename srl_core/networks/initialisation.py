@@ -1,0 +1,30 @@
+"""Orthogonal initialisation, as usual for PPO (Andrychowicz et al. 2021, Huang et al. 2022)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+HIDDEN_GAIN = math.sqrt(2.0)
+POLICY_GAIN = 0.01
+VALUE_GAIN = 1.0
+
+
+def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float = HIDDEN_GAIN) -> None:
+    """Orthogonal weights of `gain`, zero biases; random numbers come from torch's global generator."""
+    nn.init.orthogonal_(layer.weight, gain)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+
+
+def orthogonal_recurrent(layer: nn.RNNBase) -> None:
+    """Orthogonal weights of gain 1 for each gate, zero biases."""
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            if "bias" in name:
+                parameter.zero_()
+                continue
+            for gate in parameter.split(layer.hidden_size):
+                nn.init.orthogonal_(gate)
