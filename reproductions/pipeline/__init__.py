@@ -1,0 +1,1 @@
+"""From a figure's specification to committed result files: expand, run, collect."""
