@@ -13,7 +13,7 @@ from rliable import library
 from analysis.metrics import DataError
 
 Statistic = Literal["mean", "iqm"]
-RESAMPLES = 10_000
+RESAMPLES = 5_000
 CURVE_RESAMPLES = 2_000
 _SEED = 20230628
 
