@@ -1,14 +1,14 @@
 """Convolutional encoders of the Atari literature, in float32 or bfloat16.
 
-The pixels come in unscaled: the factor 1/255 is folded into the first convolution's weights, which are a thousandth of
-the pixels. Training runs channels-last (its backward pass is up to three times as fast in float32), so the features
-are flattened in the order height, width, channel; `prepare_for_acting` reorders the dense layer for contiguous images,
-which is what requests bring.
+The pixels come in unscaled: the factor 1/255 is folded into the first convolution's weights, of which
+there are far fewer. Training runs channels-last (its backward pass is up to three times as fast in float32), so the
+features are flattened in the order height, width, channel; `prepare_for_acting` reorders the dense layer for
+contiguous images, which is what requests bring.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -39,21 +39,25 @@ class ImageEncoder(nn.Module):
         for out, kernel, stride in layers:
             convolution = nn.Conv2d(channels, out, kernel, stride)
             orthogonal(convolution)
-            self.convolutions.append(convolution.to(memory_format=torch.channels_last))
+            self.convolutions.append(convolution)
             channels, height, width = out, (height - kernel) // stride + 1, (width - kernel) // stride + 1
             if height < 1 or width < 1:
                 raise UserError(f"network.encoder is {architecture!r}, but images {list(shape)} are too small for it")
         self.grid = (height, width, channels)
         self.dense = nn.Linear(height * width * channels, self.features)
         orthogonal(self.dense)
+        self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         self.acting = False
+
+    def _layers(self) -> list[nn.Conv2d]:
+        return cast(list[nn.Conv2d], self.convolutions)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         scale = not self.acting
-        for layer in self.convolutions:
+        for layer in self._layers():
             weight = layer.weight * PIXEL_SCALE if scale else layer.weight
             scale = False
-            x = F.conv2d(x, weight.to(self.dtype), layer.bias.to(self.dtype), layer.stride).relu_()
+            x = F.conv2d(x, weight.to(self.dtype), _bias(layer).to(self.dtype), layer.stride).relu_()
         if not self.acting:
             x = x.permute(0, 2, 3, 1)
         x = F.linear(x.flatten(1), self.dense.weight.to(self.dtype), self.dense.bias.to(self.dtype))
@@ -66,11 +70,16 @@ class ImageEncoder(nn.Module):
         From then on the encoder takes contiguous images, and its parameters are no longer those of `source`.
         """
         self.acting = True
-        for i, (mine, theirs) in enumerate(zip(self.convolutions, source.convolutions, strict=True)):
+        for i, (mine, theirs) in enumerate(zip(self._layers(), source._layers(), strict=True)):
             weight = theirs.weight * PIXEL_SCALE if i == 0 else theirs.weight
             mine.weight.data = weight.to(self.dtype).contiguous()
-            mine.bias.data = theirs.bias.to(self.dtype)
+            _bias(mine).data = _bias(theirs).to(self.dtype)
         height, width, channels = self.grid
         dense = source.dense.weight.view(self.features, height * width, channels).transpose(1, 2)
         self.dense.weight.data = dense.to(self.dtype).reshape(self.features, -1)
         self.dense.bias.data = source.dense.bias.to(self.dtype)
+
+
+def _bias(layer: nn.Conv2d) -> torch.Tensor:
+    assert layer.bias is not None
+    return layer.bias

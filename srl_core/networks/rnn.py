@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal
 
 import torch
@@ -32,7 +33,7 @@ class Recurrence(nn.Module):
         resets = first.any(1).nonzero().flatten().tolist()
         bounds = sorted({0, steps, *resets})
         outputs = []
-        for start, stop in zip(bounds, bounds[1:], strict=False):
+        for start, stop in itertools.pairwise(bounds):
             if start in resets:
                 keep = ~first[start, :, None]
                 state = tuple(torch.where(keep, s, 0.0) for s in state)
