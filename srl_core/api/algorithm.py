@@ -23,7 +23,10 @@ from srl_core.api.sample import SampleBatch
 class Algorithm(Protocol):
     """Owns the trained policy and its optimizer."""
 
-    policy: Policy
+    @property
+    def policy(self) -> Policy:
+        """The policy that is trained; its parameters are those that the last update left."""
+        ...
 
     def update(self, batch: SampleBatch) -> dict[str, float]:
         """Train on `batch` (it may be kept until the call returns, not longer) and return metrics.
