@@ -96,18 +96,14 @@ class Checkpoints:
         Logs a warning for each damaged one that it passes over; `RunError` where none can be read, `UserError` where
         the newest was written in a newer format.
         """
-        damaged: list[str] = []
-        while True:
-            found = [path for path in reversed(self._list()) if str(path) not in damaged]
-            if not found:
-                break
-            path = found[0]
+        damaged: set[Path] = set()
+        while found := [path for path in self._list() if path not in damaged]:
             try:
-                return _read(path)
+                return _read(found[-1])
             except DamagedCheckpoint as error:
-                if path.exists():  # else the writing process replaced it meanwhile by a newer one
+                if found[-1].exists():  # else the writing process has replaced it by a newer one: look again
                     _log.warning("checkpoint passed over: %s", error)
-                damaged.append(str(path))
+                    damaged.add(found[-1])
         if damaged:
             raise RunError(f"no checkpoint in {self._directory} can be read: {len(damaged)} are damaged")
         return None

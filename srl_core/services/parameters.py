@@ -203,11 +203,12 @@ class _Cell:
         self._slots = [block_views(buffer, slots, schema, ()), block_views(buffer, slots + size, schema, ())]
 
     def version(self) -> int:
-        while done := self._header[1]:
-            version = self._header[2 + done % 2]
-            if self._header[0] < done + 2:
-                return version
-        return -1
+        """-1 where nothing was written yet."""
+        return self._look(copy=False)[0]
+
+    def read(self) -> tuple[int, Arrays]:
+        """(-1, {}) where nothing was written yet."""
+        return self._look(copy=True)
 
     def write(self, version: int, parameters: Mapping[str, np.ndarray]) -> None:
         header = self._header
@@ -218,19 +219,18 @@ class _Cell:
         header[2 + count % 2] = version
         header[1] = count
 
-    def read(self) -> tuple[int, Arrays]:
-        """(-1, {}) where nothing was written yet."""
+    def _look(self, *, copy: bool) -> tuple[int, Arrays]:
         header = self._header
         for _ in range(_RETRIES):
             done = header[1]
             if done == 0:
                 return -1, {}
             version = header[2 + done % 2]
-            copied = {name: array.copy() for name, array in self._slots[done % 2].items()}
+            copied = {name: array.copy() for name, array in self._slots[done % 2].items()} if copy else {}
             if header[0] < done + 2:
                 return version, copied
             os.sched_yield()
-        raise RunError(f"parameters were replaced {_RETRIES} times while they were copied: publish less often")
+        raise RunError(f"parameters were replaced {_RETRIES} times in a row while they were copied: publish less often")
 
 
 def _nbytes(schema: Schema, tags: int) -> int:

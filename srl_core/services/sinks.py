@@ -37,8 +37,8 @@ class TensorBoardSink:
         self._writer: Any = None
 
     def write(self, scalars: Mapping[str, float], step: int, wall_time: float) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
 
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         event = Event(wall_time=wall_time, step=step, summary=Summary(value=values))
