@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -20,16 +19,16 @@ from srl_core.base.registry import nearest
 FORMAT = 1
 """Of the directory's layout; a directory of another format is refused."""
 
-Status = Literal["created", "running", "completed", "interrupted", "failed"]
+Status = Literal["running", "completed", "interrupted", "failed"]
 
-_LOCK, _CONFIG, _METADATA, _COUNTERS = "run.lock", "config.json", "metadata.json", "counters.json"
+_LOCK, _CONFIG, _METADATA = "run.lock", "config.json", "metadata.json"
 
 
 class RunDirectory:
-    """One run on disk. `create` and `open` lock it for this process alone until `close`; `read` only looks.
+    """One run on disk. `create` locks it for this process alone until `close`; `open` only reads.
 
-    `metadata.json` is there before anything else happens and is replaced atomically from then on, so a run that was
-    killed is recognised: its status is still `running`.
+    `metadata.json` is written with status `running` before anything else happens and is replaced atomically from then
+    on, so a run that was killed is recognised: its status is still `running`.
     """
 
     def __init__(self, path: Path, metadata: dict[str, Any], lock: int | None) -> None:
@@ -38,22 +37,27 @@ class RunDirectory:
         self._lock = lock
 
     @classmethod
-    def create(cls, path: Path, config: Mapping[str, Any], *, seed: int, config_hash: str = "") -> RunDirectory:
-        """A new run at `path`, which may be an empty directory or hold a run that was never started.
+    def create(cls, path: Path, config: Mapping[str, Any], *, seed: int) -> RunDirectory:
+        """Begin a run at `path`, a new or empty directory, or go on with the run of the same `config` that is there.
 
         `UserError` where the directory cannot be written, is used by another process, or holds anything else.
         """
-        lock = _acquire(path, make=True)
+        lock = _acquire(path)
         try:
             if (path / _METADATA).exists():
-                _refuse_started(path, config)
+                metadata = _read_metadata(path)
+                if read_json(path / _CONFIG) != json.loads(json.dumps(config)):
+                    raise UserError(f"{path} holds a run with another configuration; choose another directory")
+                # A killed run wrote metrics after its last metadata: training time goes on from the later of the two.
+                seconds = max(metadata["wall_seconds"], _last_t(path / "metrics.jsonl"))
+                metadata.update(wall_seconds=seconds, resumes=metadata["resumes"] + 1)
             else:
-                strangers = sorted(
-                    p.name for p in path.iterdir() if p.name not in (_LOCK, _CONFIG) and p.name[0] != "."
-                )
-                if strangers:
-                    raise UserError(f"{path} holds {strangers[0]!r} but no run; choose an empty or a new directory")
-            run = cls(path, _new_metadata(seed, config_hash), lock)
+                _refuse_strangers(path)
+                metadata = _new_metadata(seed)
+            commit, dirty = hardware.git_state()
+            metadata.update(status="running", error=None, ended=None, commit=commit, dirty=dirty)
+            metadata.update(versions=hardware.package_versions(), hardware=hardware.describe())
+            run = cls(path, metadata, lock)
             with _writable(path):
                 for directory in (run.logs, run.checkpoints, run.tensorboard):
                     directory.mkdir(exist_ok=True)
@@ -65,41 +69,9 @@ class RunDirectory:
             raise
 
     @classmethod
-    def open(cls, path: Path, config: Mapping[str, Any] | None = None) -> RunDirectory:
-        """The run at `path`, to go on with.
-
-        `UserError` where there is none, it was made from another `config`, or another process uses it.
-        """
-        _read_metadata(path)
-        lock = _acquire(path, make=False)
-        try:
-            metadata = _read_metadata(path)
-            if config is not None and not _same(path, config):
-                raise UserError(f"{path} holds a run with another configuration; choose another directory")
-            # A killed run wrote metrics after its last metadata: training time goes on from the later of the two.
-            metadata["wall_seconds"] = max(metadata["wall_seconds"], _last_t(path / "metrics.jsonl"))
-            return cls(path, metadata, lock)
-        except BaseException:
-            os.close(lock)
-            raise
-
-    @classmethod
-    def read(cls, path: Path) -> RunDirectory:
-        """The run at `path` as it is now, also while it is running; `UserError` where there is none."""
+    def open(cls, path: Path) -> RunDirectory:
+        """The run at `path`, to read from, also while it is running; `UserError` where there is none."""
         return cls(path, _read_metadata(path), None)
-
-    def start(self) -> None:
-        """Say that the run is running, on which machine and with which versions; for the first time or again."""
-        metadata = self.metadata
-        if metadata["started"] is None:
-            metadata["started"] = _now()
-        else:
-            metadata["resumes"] += 1
-        metadata["commit"], metadata["dirty"] = hardware.git_state()
-        metadata.update(versions=hardware.package_versions(), hardware=hardware.describe())
-        metadata.update(status="running", error=None, ended=None)
-        with _writable(self.path):
-            self._write()
 
     @property
     def config(self) -> Any:
@@ -127,35 +99,26 @@ class RunDirectory:
         """Training time [s] of all parts so far; the clock of a resumed run starts from it."""
         return self.metadata["wall_seconds"]
 
-    def counters(self) -> dict[str, dict[str, float]]:
-        """Counters of each worker as they were saved last; empty for a new run."""
-        path = self.path / _COUNTERS
-        return read_json(path) if path.exists() else {}
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time [s] of all processes and all parts so far."""
+        return self.metadata["cpu_seconds"]
 
-    def save_counters(self, counters: Mapping[str, Mapping[str, float]]) -> None:
-        """Keep each worker's counters for a resumed run to go on from; non-finite ones are left out."""
-        self._check_lock()
-        finite = {w: {k: v for k, v in row.items() if math.isfinite(v)} for w, row in counters.items()}
-        write_json(self.path / _COUNTERS, finite)
+    @property
+    def counts(self) -> dict[str, float]:
+        """Counters of all parts so far."""
+        return dict(self.metadata["counts"])
 
-    def finish(
-        self,
-        status: Status,
-        *,
-        wall_seconds: float,
-        cpu_seconds: float,
-        counts: Mapping[str, float],
-        error: str | None = None,
-    ) -> None:
-        """Record how the run ended, with the root cause where it failed; the numbers include its earlier parts."""
-        self.metadata.update(
-            status=status,
-            error=error,
-            ended=_now(),
-            wall_seconds=max(wall_seconds, self.seconds),
-            cpu_seconds=cpu_seconds,
-            counts=dict(counts),
-        )
+    def update(self, *, seconds: float, cpu_seconds: float, counts: Mapping[str, float]) -> None:
+        """Record how far the run is; all three include its earlier parts. `ValueError` where time would go back."""
+        if seconds < self.seconds:
+            raise ValueError(f"training time would go back from {self.seconds} s to {seconds} s")
+        self.metadata.update(wall_seconds=seconds, cpu_seconds=cpu_seconds, counts=dict(counts))
+        self._write()
+
+    def finish(self, status: Status, error: str | None = None) -> None:
+        """Record how the run ended, with the root cause where it failed."""
+        self.metadata.update(status=status, error=error, ended=_now())
         self._write()
 
     def close(self) -> None:
@@ -165,12 +128,9 @@ class RunDirectory:
             self._lock = None
 
     def _write(self) -> None:
-        self._check_lock()
-        write_json(self.path / _METADATA, self.metadata)
-
-    def _check_lock(self) -> None:
         if self._lock is None:
             raise RuntimeError(f"{self.path} is not locked by this process, so it must not write there")
+        write_json(self.path / _METADATA, self.metadata)
 
 
 def find_run(name_or_path: str, runs: Path) -> Path:
@@ -183,19 +143,17 @@ def find_run(name_or_path: str, runs: Path) -> Path:
     raise UserError(f"no run {name_or_path!r}; {hint}")
 
 
-def _new_metadata(seed: int, config_hash: str) -> dict[str, Any]:
-    commit, dirty = hardware.git_state()
+def _new_metadata(seed: int) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "status": "created",
+        "status": "running",
         "error": None,
-        "config_hash": config_hash,
-        "commit": commit,
-        "dirty": dirty,
-        "versions": hardware.package_versions(),
-        "hardware": hardware.describe(),
+        "commit": "unknown",
+        "dirty": None,
+        "versions": {},
+        "hardware": {},
         "seed": seed,
-        "started": None,
+        "started": _now(),
         "ended": None,
         "resumes": 0,
         "wall_seconds": 0.0,
@@ -204,17 +162,12 @@ def _new_metadata(seed: int, config_hash: str) -> dict[str, Any]:
     }
 
 
-def _refuse_started(path: Path, config: Mapping[str, Any]) -> None:
-    status = _read_metadata(path)["status"]
-    if status == "created":
-        return
-    if _same(path, config):
-        raise UserError(f"{path} holds this run already, with status {status}; resume it or choose another directory")
-    raise UserError(f"{path} holds a run with another configuration; choose another directory")
-
-
-def _same(path: Path, config: Mapping[str, Any]) -> bool:
-    return read_json(path / _CONFIG) == json.loads(json.dumps(config))
+def _refuse_strangers(path: Path) -> None:
+    """Only what a killed `create` may leave can be there without metadata."""
+    ours = (_LOCK, _CONFIG, "logs", "checkpoints", "tensorboard")
+    strangers = sorted(p.name for p in path.iterdir() if p.name not in ours and not p.name.startswith("."))
+    if strangers:
+        raise UserError(f"{path} holds {strangers[0]!r} but no run; choose an empty or a new directory")
 
 
 def _read_metadata(path: Path) -> dict[str, Any]:
@@ -227,11 +180,10 @@ def _read_metadata(path: Path) -> dict[str, Any]:
     return metadata
 
 
-def _acquire(path: Path, *, make: bool) -> int:
+def _acquire(path: Path) -> int:
     """Lock the directory; the kernel frees the lock when this process ends, however it ends."""
     with _writable(path):
-        if make:
-            path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
         fd = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -64,7 +64,7 @@ def test_json_round_trip_and_refusals(tmp_path: Path) -> None:
 
 
 def test_unreadable_json_is_said_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="missing.json cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"missing\.json cannot be read: No such file"):
         read_json(tmp_path / "missing.json")
     for name, data in {"cut.json": b'{"a": 1', "bytes.json": b"\xff\xfe\x00"}.items():
         (tmp_path / name).write_bytes(data)

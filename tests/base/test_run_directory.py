@@ -12,11 +12,11 @@ from srl_core.base.errors import UserError
 from srl_core.base.run_directory import RunDirectory, find_run
 
 CONFIG = {"name": "x", "trainer": {"batch_size": 4}, "routes": [1, 2]}
-END = {"wall_seconds": 5.0, "cpu_seconds": 9.0, "counts": {"env_steps_consumed": 100.0}}
+SO_FAR = {"cpu_seconds": 9.0, "counts": {"env_steps_consumed": 100.0}}
 
 
 def make(path: Path, config: dict | None = None) -> RunDirectory:
-    return RunDirectory.create(path, CONFIG if config is None else config, seed=3, config_hash="abcd1234")
+    return RunDirectory.create(path, CONFIG if config is None else config, seed=3)
 
 
 def metadata(path: Path) -> dict:
@@ -26,70 +26,67 @@ def metadata(path: Path) -> dict:
 def test_a_new_run(tmp_path: Path) -> None:
     run = make(tmp_path / "a" / "run")
     assert run.config == CONFIG
-    assert metadata(run.path)["status"] == "created"
     assert run.logs.is_dir()
     assert run.checkpoints.is_dir()
     assert run.tensorboard.is_dir()
-    assert run.counters() == {}
-    run.start()
+    assert (run.seconds, run.cpu_seconds, run.counts) == (0.0, 0.0, {})
     started = metadata(run.path)
     assert started["status"] == "running"
     assert started["seed"] == 3
-    assert started["config_hash"] == "abcd1234"
     assert started["resumes"] == 0
     assert started["ended"] is None
     assert {"python", "numpy"} <= started["versions"].keys()
     assert {"cpu", "cores", "memory_bytes", "gpus"} <= started["hardware"].keys()
     assert started.keys() >= {"format", "commit", "dirty", "started", "wall_seconds", "cpu_seconds", "counts"}
-    run.finish("completed", **END)
+    run.update(seconds=5.0, **SO_FAR)
+    assert metadata(run.path)["status"] == "running"
+    run.finish("completed")
     done = metadata(run.path)
     assert done["status"] == "completed"
-    assert {k: done[k] for k in END} == END
+    assert (done["wall_seconds"], done["cpu_seconds"], done["counts"]) == (5.0, *SO_FAR.values())
     assert done["ended"] >= done["started"]
 
 
 def test_a_failure_is_recorded_with_its_cause(tmp_path: Path) -> None:
     run = make(tmp_path)
-    run.start()
-    run.finish("failed", **END, error="ValueError: root cause")
+    run.finish("failed", "ValueError: root cause")
     assert metadata(tmp_path)["error"] == "ValueError: root cause"
     run.close()
-    again = RunDirectory.open(tmp_path)
-    again.start()
-    assert metadata(tmp_path)["error"] is None
+    make(tmp_path)
+    again = metadata(tmp_path)
+    assert (again["status"], again["error"], again["ended"]) == ("running", None, None)
 
 
-def test_time_and_counters_survive_a_resume(tmp_path: Path) -> None:
+def test_time_and_counts_survive_a_resume(tmp_path: Path) -> None:
     run = make(tmp_path)
-    run.start()
-    run.save_counters({"actor-0": {"frames": 8.0, "rate": float("nan")}})
-    run.finish("interrupted", **END)
+    run.update(seconds=5.0, **SO_FAR)
+    run.finish("interrupted")
     run.close()
-    again = RunDirectory.open(tmp_path, CONFIG)
-    assert again.seconds == 5.0
-    assert again.counters() == {"actor-0": {"frames": 8.0}}
-    again.start()
+    again = make(tmp_path)
     assert metadata(tmp_path)["resumes"] == 1
-    again.finish("completed", wall_seconds=4.0, cpu_seconds=1.0, counts={})
-    assert metadata(tmp_path)["wall_seconds"] == 5.0
+    assert metadata(tmp_path)["started"] == run.metadata["started"]
+    assert (again.seconds, again.cpu_seconds, again.counts) == (5.0, *SO_FAR.values())
+    with pytest.raises(ValueError, match="training time would go back"):
+        again.update(seconds=4.0, **SO_FAR)
+    again.update(seconds=6.0, **SO_FAR)
+    assert metadata(tmp_path)["wall_seconds"] == 6.0
 
 
 def test_a_killed_run_s_time_goes_on_from_its_metrics(tmp_path: Path) -> None:
     run = make(tmp_path)
-    run.start()
     run.close()  # killed: no finish
     run.metrics.write_text(
         '{"kind": "a", "t": 30.5}\n{"kind": "b"}\n{"kind": "a", "t": null}\n[]\n{"kind": "a", "t": 99'
     )
     assert metadata(tmp_path)["status"] == "running"
-    assert RunDirectory.open(tmp_path).seconds == 30.5
+    assert make(tmp_path).seconds == 30.5
 
 
 def test_time_is_found_at_the_end_of_long_metrics(tmp_path: Path) -> None:
     run = make(tmp_path)
     run.close()
     run.metrics.write_text("".join(json.dumps({"t": float(t), "pad": "x" * 100}) + "\n" for t in range(5000)))
-    assert RunDirectory.open(tmp_path).seconds == 4999.0
+    assert make(tmp_path).seconds == 4999.0
 
 
 @pytest.mark.parametrize("path", ["/proc/run", "/dev/null/run"])
@@ -104,43 +101,39 @@ def test_a_foreign_directory_is_not_taken(tmp_path: Path) -> None:
         make(tmp_path)
 
 
-def test_what_was_never_started_is_made_anew(tmp_path: Path) -> None:
+def test_what_a_killed_start_left_is_taken(tmp_path: Path) -> None:
     make(tmp_path, {"old": 1}).close()
+    (tmp_path / "metadata.json").unlink()
     assert make(tmp_path).config == CONFIG
 
 
-def test_a_started_run_is_not_overwritten(tmp_path: Path) -> None:
-    run = make(tmp_path)
-    run.start()
-    run.close()
-    with pytest.raises(UserError, match="holds this run already, with status running; resume it"):
-        make(tmp_path)
-    with pytest.raises(UserError, match="another configuration"):
+def test_a_run_of_another_configuration_is_not_taken(tmp_path: Path) -> None:
+    make(tmp_path).close()
+    with pytest.raises(UserError, match="holds a run with another configuration"):
         make(tmp_path, {"name": "y"})
-    with pytest.raises(UserError, match="another configuration"):
-        RunDirectory.open(tmp_path, {"name": "y"})
-    RunDirectory.open(tmp_path).close()  # the refusals left no lock behind
+    assert RunDirectory.open(tmp_path).config == CONFIG
+    make(tmp_path)  # the refusal left no lock behind
 
 
 def test_a_tuple_in_the_configuration_is_the_list_in_the_file(tmp_path: Path) -> None:
+    make(tmp_path, {**CONFIG, "routes": (1, 2)}).close()
+    make(tmp_path, {**CONFIG, "routes": (1, 2)}).close()
     make(tmp_path).close()
-    RunDirectory.open(tmp_path, {**CONFIG, "routes": (1, 2)}).close()
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    run = make(tmp_path)
-    run.close()
+    make(tmp_path).close()
     (tmp_path / "metadata.json").write_text(json.dumps({**metadata(tmp_path), "format": 99}))
-    for act in (lambda: RunDirectory.open(tmp_path), lambda: RunDirectory.read(tmp_path), lambda: make(tmp_path)):
+    for act in (make, RunDirectory.open):
         with pytest.raises(UserError, match="holds a run of format 99; this version reads format 1"):
-            act()
+            act(tmp_path)
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    run = make(tmp_path)
+    run = make(tmp_path, {})
     code = (
         "import sys; from pathlib import Path; from srl_core.base.run_directory import RunDirectory as R\n"
-        "try:\n    R.open(Path(sys.argv[1])); print('opened')\n"
+        "try:\n    R.create(Path(sys.argv[1]), {}, seed=1); print('opened')\n"
         "except Exception as error:\n    print(error)\n"
     )
 
@@ -150,24 +143,26 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         ).stdout
 
     assert other() == f"{tmp_path} is in use by the run of process {os.getpid()}; stop it first\n"
-    assert RunDirectory.read(tmp_path).metadata["status"] == "created"
+    assert RunDirectory.open(tmp_path).metadata["status"] == "running"  # readers are not kept out
     run.close()
     assert other() == "opened\n"
-    RunDirectory.open(tmp_path)  # the other process ended: so did its lock
+    make(tmp_path, {})  # the other process ended: so did its lock
 
 
 def test_reading_does_not_write(tmp_path: Path) -> None:
-    make(tmp_path).close()
-    look = RunDirectory.read(tmp_path)
-    for act in (look.start, lambda: look.finish("completed", **END), lambda: look.save_counters({})):
+    run = make(tmp_path)
+    look = RunDirectory.open(tmp_path)
+    for act in (lambda: look.update(seconds=1.0, **SO_FAR), lambda: look.finish("completed")):
         with pytest.raises(RuntimeError, match="not locked"):
             act()
+    run.close()
+    with pytest.raises(RuntimeError, match="not locked"):
+        run.finish("completed")
 
 
 def test_nothing_to_open(tmp_path: Path) -> None:
-    for act in (RunDirectory.open, RunDirectory.read):
-        with pytest.raises(UserError, match=r"holds no run: metadata.json is missing"):
-            act(tmp_path)
+    with pytest.raises(UserError, match=r"holds no run: metadata\.json is missing"):
+        RunDirectory.open(tmp_path)
 
 
 def test_runs_are_found_by_name_or_path(tmp_path: Path) -> None:

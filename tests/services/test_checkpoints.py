@@ -158,7 +158,7 @@ def test_all_damaged_is_an_error_and_never_a_fresh_start(tmp_path: Path) -> None
     checkpoints = Checkpoints(tmp_path)
     for step in (1, 2):
         flip(checkpoints.save(step, some_state(step)) / "arrays.safetensors")
-    with pytest.raises(RunError, match="no checkpoint in .* can be read: 2 are damaged"):
+    with pytest.raises(RunError, match=r"no checkpoint in .* can be read: 2 are damaged"):
         checkpoints.load_latest()
 
 
@@ -174,14 +174,14 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_checkpoint_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read: .*manifest.json: No such file"):
+    with pytest.raises(UserError, match=r"cannot be read: .*manifest\.json: No such file"):
         Checkpoints(tmp_path).load(tmp_path)
 
 
 def test_a_value_that_cannot_be_saved_changes_nothing(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(1, some_state(1))
-    with pytest.raises(TypeError, match="state policy/hook is a builtins.function"):
+    with pytest.raises(TypeError, match=r"state policy/hook is a builtins\.function"):
         checkpoints.save(2, {"policy": {"hook": flip}})
     assert names(tmp_path) == [f"{1:012d}"]
 

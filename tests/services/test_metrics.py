@@ -60,14 +60,12 @@ def test_a_writer_that_never_writes_makes_no_file(tmp_path: Path) -> None:
 
 def test_numpy_numbers_and_those_that_are_not_finite(tmp_path: Path) -> None:
     writer = MetricsWriter(tmp_path, "w")
-    values = {"a": np.float32(0.5), "b": np.int64(3), "c": np.bool_(True), "d": np.arange(2), "e": np.array(1.5)}
-    writer.write(
-        "x", {**values, "nan": float("nan"), "inf": np.float32("inf"), "list": [1.0, float("-inf")], "none": None}
-    )
+    numbers = {"a": np.float32(0.5), "b": np.int64(3), "c": np.bool_(True), "d": np.arange(2), "e": np.array(1.5)}
+    others = {"nan": float("nan"), "inf": np.float32("inf"), "list": [1.0, float("-inf")], "none": None}
+    writer.write("x", {**numbers, **others})
     writer.close()
-    assert lines(tmp_path) == [
-        {"kind": "x", "a": 0.5, "b": 3, "c": True, "d": [0, 1], "e": 1.5, "nan": None, "inf": None, "list": [1.0, None], "none": None}
-    ]  # fmt: skip
+    plain = {"a": 0.5, "b": 3, "c": True, "d": [0, 1], "e": 1.5}
+    assert lines(tmp_path) == [{"kind": "x", **plain, "nan": None, "inf": None, "list": [1.0, None], "none": None}]
     assert writer.non_finite == 3
     assert "x/nan" not in events(tmp_path)
 
@@ -178,7 +176,7 @@ def test_a_slow_file_drops_and_never_blocks(tmp_path: Path, monkeypatch, caplog)
 def test_wandb_is_asked_for_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        UserError, match="logging.wandb_project is 'proj', but wandb is not installed; run `pip install"
+        UserError, match=r"logging\.wandb_project is 'proj', but wandb is not installed; run `pip install"
     ):
         MetricsWriter(tmp_path, "w", wandb_project="proj")
 

@@ -62,7 +62,7 @@ def test_waiting_ends_with_the_value_the_time_or_the_stop_flag(names: NameServic
     thread.start()
     assert names.wait("late", 30, stop) == "value"
     thread.join()
-    with pytest.raises(TimeoutError, match="nobody has set 'never' within 0.05 s"):
+    with pytest.raises(TimeoutError, match=r"nobody has set 'never' within 0\.05 s"):
         names.wait("never", 0.05, stop)
     stop.set()
     with pytest.raises(Stopped):
@@ -74,8 +74,8 @@ def test_files_are_seen_by_other_processes(tmp_path: Path) -> None:
     names = FileNames(tmp_path)
     names.set("here", "1")
     code = (
-        "import sys; from pathlib import Path; from srl_core.services.names import FileNames; n = FileNames(Path(sys.argv[1]));"
-        "n.set('there', n.get('here') + '2')"
+        "import sys; from pathlib import Path; from srl_core.services.names import FileNames\n"
+        "n = FileNames(Path(sys.argv[1])); n.set('there', n.get('here') + '2')"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert names.get("there") == "12"

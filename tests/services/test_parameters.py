@@ -143,7 +143,7 @@ def test_arrays_need_not_be_contiguous(service: ParameterService) -> None:
 
 def test_waiting_for_the_first_version(service: ParameterService) -> None:
     stop = StopFlag()
-    with pytest.raises(TimeoutError, match="no parameters were published within 0.05 s"):
+    with pytest.raises(TimeoutError, match=r"no parameters were published within 0\.05 s"):
         service.wait_first(0.05, stop)
     thread = threading.Thread(target=lambda: service.publish(0, filled(0)))
     thread.start()
