@@ -1,0 +1,16 @@
+"""Environments: adapters, built-in classics, and small ones with known answers."""
+
+from __future__ import annotations
+
+from srl_core.base.registry import Registry
+
+ENVIRONMENTS = Registry(
+    "environment",
+    {
+        "atari": "envs.atari:AtariConfig",
+        "cartpole": "envs.classic:CartPoleConfig",
+        "stateless_cartpole": "envs.classic:StatelessCartPoleConfig",
+        "null": "envs.null:NullConfig",
+    },
+)
+"""Name to configuration class; each is imported only when it is asked for."""
