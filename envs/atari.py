@@ -29,7 +29,7 @@ class AtariConfig(EnvironmentConfig):
     game: str = "Pong"
     """Name of the game, such as Pong or NameThisGame."""
     version: Literal["v4", "v5"] = "v4"
-    """v4: no sticky actions (NoFrameskip-v4 semantics, the paper's). v5: each action is repeated with probability 0.25."""
+    """v4: no sticky actions, as in NoFrameskip-v4 and the paper. v5: each action is repeated with probability 0.25."""
     frame_skip: int = 4
     """Frames [frames] for which each action is held."""
     frame_stack: int = 4
