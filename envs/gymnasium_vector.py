@@ -53,7 +53,7 @@ class GymnasiumVector:
 
     def reset(self, seed: int) -> Tick:
         n = self.spec.num_envs
-        seeds = [derive_seed(seed, "env", i) for i in range(n)]
+        seeds = [derive_seed(seed, "environment", i) for i in range(n)]
         observation, _ = self._env.reset(seed=seeds if self._seeds_each else seeds[0])  # type: ignore[arg-type]
         self._tracker.reset()
         self._over = np.zeros(n, bool)

@@ -44,7 +44,7 @@ class MultiAgentVector:
         self._actions: np.ndarray | None = None
 
     def reset(self, seed: int) -> Tick:
-        self._seeds = [derive_seed(seed, "env", i) for i in range(len(self._envs))]
+        self._seeds = [derive_seed(seed, "environment", i) for i in range(len(self._envs))]
         self._games = [0] * len(self._envs)
         self._tracker.reset()
         self._actions = None
@@ -69,9 +69,7 @@ class MultiAgentVector:
                 self._restart(env, tick)
                 continue
             start = env * len(self._agents)
-            acting = {
-                name: actions[start + i] for i, name in enumerate(self._agents) if self._active[start + i]
-            }
+            acting = {name: actions[start + i] for i, name in enumerate(self._agents) if self._active[start + i]}
             result = environment.step(acting)
             self._take(env, result, tick, given)
             rows = slice(start, start + len(self._agents))
@@ -85,8 +83,9 @@ class MultiAgentVector:
 
     def _empty(self) -> tuple[Tick, np.ndarray]:
         rows = self.spec.rows
-        flags = [np.zeros(rows, bool) for _ in range(4)]
-        tick = Tick(zeros(self.spec.observation, (rows,)), np.zeros(rows, np.float32), *flags)
+        terminated, truncated, active, first = (np.zeros(rows, bool) for _ in range(4))
+        reward = np.zeros(rows, np.float32)
+        tick = Tick(zeros(self.spec.observation, (rows,)), reward, terminated, truncated, active, first)
         return tick, np.zeros(rows)
 
     def _restart(self, env: int, tick: Tick) -> None:
