@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envs.adapters import GymnasiumConfig
 from envs.classic import CartPoleConfig, StatelessCartPoleConfig
+from envs.gymnasium_vector import GymnasiumConfig
 from srl_core.algorithms.ppo.config import PPOConfig
 from srl_core.config import (
     ActorConfig,

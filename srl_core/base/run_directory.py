@@ -143,6 +143,40 @@ def find_run(name_or_path: str, runs: Path) -> Path:
     raise UserError(f"no run {name_or_path!r}; {hint}")
 
 
+def is_live(path: Path) -> bool:
+    """Whether a process holds the run at `path`: its lock is freed by the kernel, however that process ends."""
+    try:
+        fd = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # not ours to look at, so not ours to touch
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def mark_dead(path: Path) -> Status | None:
+    """Give a run whose process was killed its true status; None where it is live or has a status already.
+
+    `interrupted` where a checkpoint is left to resume from, else `failed`.
+    """
+    if is_live(path) or _read_metadata(path)["status"] != "running":
+        return None
+    lock = _acquire(path)
+    try:
+        run = RunDirectory(path, _read_metadata(path), lock)
+        status: Status = "interrupted" if any(run.checkpoints.glob("*/*/manifest.json")) else "failed"
+        run.finish(status, "its process was killed" if status == "failed" else None)
+        return status
+    finally:
+        os.close(lock)
+
+
 def _new_metadata(seed: int) -> dict[str, Any]:
     return {
         "format": FORMAT,
