@@ -18,7 +18,10 @@ from srl_core.networks.config import NetworkConfig
 
 
 def atari_ppo(game: str = "Pong", profile: str = "desk") -> Experiment:
-    """PPO on an Atari game; `profile` is smoke (seconds), desk (2-4 cores), node (32 cores) or cluster (128 and a GPU)."""
+    """PPO on an Atari game.
+
+    `profile` is smoke (seconds), desk (2-4 cores), node (32 cores) or cluster (128 cores and a GPU).
+    """
     desk = Experiment(
         environment=AtariConfig(game=game),
         algorithm=PPOConfig(

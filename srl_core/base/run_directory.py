@@ -73,6 +73,12 @@ class RunDirectory:
         """The run at `path`, to read from, also while it is running; `UserError` where there is none."""
         return cls(path, _read_metadata(path), None)
 
+    @classmethod
+    def claim(cls, path: Path) -> RunDirectory:
+        """The run at `path`, locked by this process to tidy it up; `UserError` where another process holds it."""
+        metadata = _read_metadata(path)
+        return cls(path, metadata, _acquire(path))
+
     @property
     def config(self) -> Any:
         """The configuration as JSON data."""
@@ -158,23 +164,6 @@ def is_live(path: Path) -> bool:
     finally:
         os.close(fd)
     return False
-
-
-def mark_dead(path: Path) -> Status | None:
-    """Give a run whose process was killed its true status; None where it is live or has a status already.
-
-    `interrupted` where a checkpoint is left to resume from, else `failed`.
-    """
-    if is_live(path) or _read_metadata(path)["status"] != "running":
-        return None
-    lock = _acquire(path)
-    try:
-        run = RunDirectory(path, _read_metadata(path), lock)
-        status: Status = "interrupted" if any(run.checkpoints.glob("*/*/manifest.json")) else "failed"
-        run.finish(status, "its process was killed" if status == "failed" else None)
-        return status
-    finally:
-        os.close(lock)
 
 
 def _new_metadata(seed: int) -> dict[str, Any]:

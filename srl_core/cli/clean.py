@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from srl_core.base.errors import UserError
-from srl_core.base.run_directory import is_live, mark_dead
+from srl_core.base.run_directory import RunDirectory, is_live
 from srl_core.cli.run import RUNS
 
 _HALF_WRITTEN = (".*.tmp", "checkpoints/*/.saving-*")
@@ -30,18 +30,30 @@ def run(options: argparse.Namespace, rest: list[str]) -> int:
             print(f"{path}: running, left alone")
             continue
         try:
-            status = mark_dead(path)
+            run = RunDirectory.claim(path)
         except UserError as error:
             print(f"{path}: left alone: {error}")
             continue
-        if status is not None:
-            what = f"go on with `srl resume {path}`" if status == "interrupted" else "it had no checkpoint yet"
-            print(f"{path}: was killed; now marked {status} ({what})")
-        for left_over in [p for pattern in _HALF_WRITTEN for p in path.glob(pattern)]:
-            if left_over.is_dir():
-                shutil.rmtree(left_over)
-            else:
-                left_over.unlink()
-            print(f"{left_over}: removed")
+        try:
+            _tidy(run)
+        finally:
+            run.close()
     print(f"{len(found)} runs looked at, {live} of them running")
     return 0
+
+
+def _tidy(run: RunDirectory) -> None:
+    """Nobody else holds the run."""
+    if run.metadata["status"] == "running":
+        if any(run.checkpoints.glob("*/*/manifest.json")):
+            run.finish("interrupted")
+            print(f"{run.path}: was killed; now marked interrupted, go on with `srl resume {run.path}`")
+        else:
+            run.finish("failed", "its process was killed before the first checkpoint")
+            print(f"{run.path}: was killed before its first checkpoint; now marked failed")
+    for left_over in [path for pattern in _HALF_WRITTEN for path in run.path.glob(pattern)]:
+        if left_over.is_dir():
+            shutil.rmtree(left_over)
+        else:
+            left_over.unlink()
+        print(f"{left_over}: removed")

@@ -44,9 +44,8 @@ def run(options: argparse.Namespace, rest: list[str]) -> int:
     low, high = interval(returns)
     print(f"version:     {version}")
     print(f"episodes:    {len(returns)}, {np.mean([e.length for e in episodes]):.0f} env steps each on average")
-    print(
-        f"mean return: {np.mean(returns):.2f} (95 % interval {low:.2f} to {high:.2f}; {min(returns):g} to {max(returns):g})"
-    )
+    print(f"mean return: {np.mean(returns):.2f} (95 % interval {low:.2f} to {high:.2f})")
+    print(f"returns:     {min(returns):g} to {max(returns):g}")
     if options.video is not None:
         print(f"video:       {options.video}")
     return 0

@@ -29,9 +29,11 @@ def outcome(run_dir: Path) -> str:
     run = RunDirectory.open(run_dir)
     counts, seconds = run.counts, run.seconds
     consumed = counts.get("env_steps_consumed", 0.0)
-    rate = f", {amount(consumed / seconds)} a second" if seconds else ""
+    trained = f"{amount(consumed)} env steps trained on" + (
+        f", {amount(consumed / seconds)} a second" if seconds else ""
+    )
     lines = [
-        f"status:      {run.metadata['status']} after {duration(seconds)}, {amount(consumed)} env steps trained on{rate}",
+        f"status:      {run.metadata['status']} after {duration(seconds)}, {trained}",
         f"checkpoints: {run.checkpoints}",
         f"metrics:     {run.metrics}",
         f"TensorBoard: tensorboard --logdir {run.tensorboard}",
