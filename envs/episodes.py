@@ -43,8 +43,8 @@ class EpisodeTracker:
         if not over.any():
             return []
         ends = [
-            EpisodeEnd(int(env), tuple(self._returns[env].tolist()), int(self._lengths[env]), info(env) if info else {})
-            for env in np.flatnonzero(over)
+            EpisodeEnd(env, tuple(self._returns[env].tolist()), int(self._lengths[env]), info(env) if info else {})
+            for env in np.flatnonzero(over).tolist()
         ]
         self._returns[over] = 0
         self._lengths[over] = 0

@@ -112,7 +112,7 @@ class GymnasiumVector:
         """The final observations of `rows`; vector environments give them one by one, or as a batch."""
         final = infos["final_obs"]
         if isinstance(final, np.ndarray) and final.dtype == object:
-            return self._observation.encode_list(final[rows])
+            return self._observation.encode_list(list(final[rows]))
         return self._observation.encode(batch_of(final, rows))
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -98,20 +98,19 @@ class MultiAgentVector:
 
     def _take(self, env: int, result: StepResult, tick: Tick, given: np.ndarray) -> None:
         """Write what an environment returned into its rows of the tick; `given` [R] gets all its rewards."""
-        start = env * len(self._agents)
         for name, reward in result.rewards.items():
-            row = start + self._index[name]
+            row = self._row(env, name)
             given[row] = reward
             if self._running[row]:
                 tick.reward[row] = reward
         for name, observation in result.observations.items():
-            row = start + self._index[name]
+            row = self._row(env, name)
             self._write(tick.observation, row, observation)
             tick.active[row] = True
             if not self._running[row]:
                 tick.first[row] = self._running[row] = self._took_part[row] = True
         for flags, name in [(f, n) for f in (result.terminated, result.truncated) for n, ended in f.items() if ended]:
-            row = start + self._index[name]
+            row = self._row(env, name)
             if not self._running[row] or tick.first[row]:
                 raise RunError(f"agent {name!r} of environment {env} ended without having acted in this episode")
             if flags is result.terminated:
@@ -124,7 +123,12 @@ class MultiAgentVector:
         ended = tick.terminated | tick.truncated
         self._running[ended] = False
 
-    def _write(self, target: Arrays, row: int, observation) -> None:
+    def _row(self, env: int, name: str) -> int:
+        if name not in self._index:
+            raise RunError(f"environment {env} speaks of an agent {name!r}; its agents are {', '.join(self._agents)}")
+        return env * len(self._agents) + self._index[name]
+
+    def _write(self, target: Arrays, row: int, observation: Mapping[str, np.ndarray]) -> None:
         if observation.keys() != target.keys():
             raise RunError(f"an observation has the entries {sorted(observation)}; it must have {sorted(target)}")
         for key, value in observation.items():

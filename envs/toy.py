@@ -100,7 +100,7 @@ class BanditVector(ToyVector):
         self.state["mask"][where[:, None], illegal] = False
 
     def advance(self, actions: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        legal = np.take_along_axis(self.state["mask"], self._start + actions, 1).all(1)
+        legal = np.all(np.take_along_axis(self.state["mask"], self._start + actions, 1), axis=1, keepdims=True)[:, 0]
         if not legal[moved].all():
             env = int(np.flatnonzero(moved & ~legal)[0])
             raise ValueError(f"action {actions[env].tolist()} of environment {env} is illegal")
