@@ -20,7 +20,17 @@ def cartpole() -> Experiment:
     """PPO on CartPole: balances the pole for all 500 steps in less than a minute on 2 cores."""
     return Experiment(
         environment=CartPoleConfig(),
-        algorithm=PPOConfig(epochs=4, minibatch_size=256, learning_rate=1e-3, gae_lambda=0.95, gradient_clip=0.5),
+        algorithm=PPOConfig(
+            # Returns are up to 100 here: unnormalised, the value's gradient would drown the policy's.
+            network=NetworkConfig(separate_critic=True),
+            popart=True,
+            popart_beta=0.99,
+            epochs=4,
+            minibatch_size=256,
+            learning_rate=1e-3,
+            gae_lambda=0.95,
+            gradient_clip=0.5,
+        ),
         name="cartpole",
         trajectory=TrajectoryConfig(sample_steps=32),
         actor=ActorConfig(count=1, envs_per_member=32),
@@ -35,7 +45,9 @@ def stateless_cartpole() -> Experiment:
     return Experiment(
         environment=StatelessCartPoleConfig(),
         algorithm=PPOConfig(
-            network=NetworkConfig(hidden=(64,), recurrent="lstm", recurrent_size=64),
+            network=NetworkConfig(hidden=(64,), recurrent="lstm", recurrent_size=64, separate_critic=True),
+            popart=True,
+            popart_beta=0.99,
             epochs=4,
             minibatch_size=512,
             chunk_steps=32,
