@@ -113,7 +113,7 @@ def _check_steps(environment: VectorEnvironment, num_envs: int, steps: int) -> P
         ended = tick.terminated | tick.truncated
         assert not (ended & ~running).any(), "an episode ended that had not begun"
         skipped = tick.final_rows is not None
-        if skipped:
+        if tick.final_rows is not None:
             assert tick.final_observation is not None
             np.testing.assert_array_equal(np.flatnonzero(ended), tick.final_rows)
             check(tick.final_observation, spec.observation, (len(tick.final_rows),))
@@ -133,7 +133,7 @@ def _check_steps(environment: VectorEnvironment, num_envs: int, steps: int) -> P
         rows_over = np.repeat(over, agents)
         assert not tick.reward[rows_over].any(), "a reset pays nothing"
         assert (tick.first | ~tick.active)[rows_over].all(), "a game began without `first`"
-        assert tick.first.reshape(num_envs, agents).any(1)[over].all()
+        assert tick.first.reshape(num_envs, agents)[over].any(1).all()
         assert tick.env_steps <= stepped.sum()
         if agents == 1:  # a row that did not act made no step, unless the game runs on without it
             assert tick.env_steps >= before.active.sum()

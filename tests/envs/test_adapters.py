@@ -163,7 +163,6 @@ class ModeConfig(EnvironmentConfig):
 
 
 @pytest.mark.parametrize("mode", [None, *MODES], ids=str)
-@pytest.mark.filterwarnings("ignore:.*autoreset.*")
 def test_contract_in_every_mode(mode: AutoresetMode | None) -> None:
     check_vector_environment(ModeConfig("CartPole-v1", mode), 3, steps=100)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from envs.atari import AtariConfig
 from envs.classic import CartPoleConfig, StatelessCartPoleConfig
 from envs.gymnasium_vector import GymnasiumConfig
 from envs.null import NullConfig
@@ -43,3 +44,10 @@ def test_seeded(name: str, num_envs: int) -> None:
 @pytest.mark.parametrize("name", DETERMINISTIC)
 def test_deterministic(name: str, num_envs: int) -> None:
     check_vector_environment(DETERMINISTIC[name], num_envs, seeded=False)
+
+
+@pytest.mark.parametrize("config", [AtariConfig("Breakout", max_frames=2000), AtariConfig("Pong", max_frames=400)])
+def test_atari(config: AtariConfig) -> None:
+    """Enough steps for lost lives in one game and truncation in the other."""
+    pytest.importorskip("ale_py")
+    check_vector_environment(config, 2, steps=300 if config.game == "Breakout" else 120)
