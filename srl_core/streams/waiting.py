@@ -22,6 +22,12 @@ def wake(fd: int) -> None:
         os.eventfd_write(fd, 1)
 
 
+def clear(fd: int) -> None:
+    """Take back the wake-ups so far; look at what they announced afterwards, never before."""
+    with contextlib.suppress(BlockingIOError):
+        os.eventfd_read(fd)
+
+
 class Waiter:
     """One end's wait for wake-ups. After each, the caller looks at the counters again: a wake-up is only a hint."""
 
@@ -39,6 +45,5 @@ class Waiter:
         for fd, _ in self._poll.poll(min(left, 3600.0) * 1000):
             if fd == self._stop:
                 raise Stopped
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(fd)
+            clear(fd)
         return True

@@ -1,0 +1,334 @@
+"""Sample streams over loopback TCP.
+
+A producer lays its sample out in a buffer of its own, header first, and sends that as one frame. Queues inside the
+socket library do not bound memory, so credits do: a producer may have `slots` samples on their way or at the consumer,
+and each release sends the slot's number back. A producer that blocks waits for one. A producer that drops its oldest
+sample keeps `slots` more of its own, which a thread sends as credits come back, and drops the oldest of these.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import lz4.block
+import numpy as np
+
+from srl_core.api import ReceivedSample, SampleSpec, Stopped
+from srl_core.base.arrays import Arrays, block_nbytes, block_views
+from srl_core.base.codec import COMPRESSED, HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
+from srl_core.base.stop import StopFlag
+from srl_core.streams.copying import copy_into
+from srl_core.streams.links import (
+    DROP_OLDEST,
+    SampleSize,
+    StreamOptions,
+    check_columns,
+    sample_spec_from_json,
+    sample_spec_to_json,
+)
+from srl_core.streams.sockets import SocketEnd, listen
+from srl_core.streams.waiting import clear, make_event, wake
+
+SAMPLE, CREDIT = 1, 2
+
+
+class SocketSampleLink:
+    """See `SampleLink`."""
+
+    def __init__(
+        self,
+        spec: SampleSpec,
+        size: SampleSize,
+        stop: StopFlag,
+        options: StreamOptions,
+        token: bytes,
+        listeners: list[socket.socket],
+    ) -> None:
+        """`listeners`: one for each consumer."""
+        self._spec, self._size, self._stop, self._options = spec, size, stop, options
+        self._token, self._listeners = token, listeners
+        self._wire = _Wire(spec, size, options, token)
+
+    @classmethod
+    def create(cls, spec: SampleSpec, size: SampleSize, stop: StopFlag, options: StreamOptions) -> SocketSampleLink:
+        listeners = [listen() for _ in range(size.consumers)]
+        return cls(spec, size, stop, options, secrets.token_bytes(TOKEN_NBYTES), listeners)
+
+    @classmethod
+    def open(cls, descriptor: Mapping[str, Any], stop: StopFlag) -> SocketSampleLink:
+        spec, size = sample_spec_from_json(descriptor["spec"]), SampleSize(**descriptor["size"])
+        listeners = [socket.socket(fileno=int(fd)) for fd in descriptor["listeners"]]
+        options = StreamOptions(**descriptor["options"])
+        return cls(spec, size, stop, options, bytes.fromhex(descriptor["token"]), listeners)
+
+    def descriptor(self) -> dict[str, Any]:
+        return {
+            "backend": "socket",
+            "spec": sample_spec_to_json(self._spec),
+            "size": vars(self._size),
+            "options": vars(self._options),
+            "token": self._token.hex(),
+            "listeners": self.fds(),
+        }
+
+    def fds(self) -> list[int]:
+        return [listener.fileno() for listener in self._listeners]
+
+    def producer(self, index: int) -> BlockingProducer | DroppingProducer:
+        port = self._listeners[index % self._size.consumers].getsockname()[1]
+        end = SocketEnd(port, self._stop, max_nbytes=HEADER_NBYTES, queue=self._size.slots + 1)
+        kind = DroppingProducer if self._size.when_full == DROP_OLDEST else BlockingProducer
+        return kind(index, self._wire, end)
+
+    def consumer(self, index: int) -> SocketConsumer:
+        listener = self._listeners[index]
+        end = SocketEnd(
+            listener.getsockname()[1],
+            self._stop,
+            max_nbytes=self._wire.max_nbytes,
+            queue=self._size.slots + 1,
+            listener=os.dup(listener.fileno()),
+        )
+        return SocketConsumer(index, self._wire, end)
+
+    def close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+
+class _Wire:
+    """Layout of a sample's message: header, then one block, or that block compressed."""
+
+    def __init__(self, spec: SampleSpec, size: SampleSize, options: StreamOptions, token: bytes) -> None:
+        self.spec, self.size, self.lz4 = spec, size, options.lz4
+        layout = {"length": spec.length, "stacks": dict(spec.stacks), "columns": size.columns}
+        self.envelope = Envelope(token, schema_hash(spec.schema, layout))
+        self.buffers = size.slots * (2 if size.when_full == DROP_OLDEST else 1)
+        self.raw_nbytes = HEADER_NBYTES + self.body_nbytes(size.columns)
+        incompressible = self.raw_nbytes // 255 + 16 if self.lz4 else 0
+        self.max_nbytes = self.raw_nbytes + incompressible
+
+    def body_nbytes(self, columns: int) -> int:
+        return block_nbytes(self.spec.schema, self.spec.leading(columns))
+
+    def arrays(self, buffer: memoryview, offset: int, columns: int) -> Arrays:
+        return block_views(buffer, offset, self.spec.schema, self.spec.leading(columns))
+
+    def open(self, message: memoryview, consumer: int) -> tuple[int, int, Arrays]:
+        """Slot, columns and arrays of a sample's message; `Malformed` where anything is not as it must be."""
+        header = self.envelope.open(message)
+        if header.kind != SAMPLE:
+            raise Malformed("kind")
+        if header.sender >= self.size.producers or header.sender % self.size.consumers != consumer:
+            raise Malformed("sender")
+        if header.slot >= self.buffers or not 1 <= header.count <= self.size.columns:
+            raise Malformed("shape")
+        if header.flags != (COMPRESSED if self.lz4 else 0):
+            raise Malformed("flags")
+        nbytes = self.body_nbytes(header.count)
+        if not self.lz4:
+            if len(message) != HEADER_NBYTES + nbytes:
+                raise Malformed("size")
+            return header.slot, header.count, self.arrays(message, HEADER_NBYTES, header.count)
+        try:  # allocates what the schema says, whatever the sender claims, and stops there
+            body = lz4.block.decompress(message[HEADER_NBYTES:], uncompressed_size=nbytes)
+        except lz4.block.LZ4BlockError:
+            raise Malformed("compression") from None
+        if len(body) != nbytes:
+            raise Malformed("size")
+        return header.slot, header.count, self.arrays(memoryview(body), 0, header.count)
+
+
+class _Buffers:
+    """A producer's messages, each laid out in memory of its own."""
+
+    def __init__(self, index: int, wire: _Wire, end: SocketEnd) -> None:
+        self._index, self._wire, self._end = index, wire, end
+        self._memory = [np.zeros(wire.raw_nbytes, np.uint8).data for _ in range(wire.buffers)]
+        self._full = [list(wire.arrays(m, HEADER_NBYTES, wire.size.columns).items()) for m in self._memory]
+        self.columns = [0] * wire.buffers
+        self.outstanding: set[int] = set()
+        """Slots that the consumer has not released."""
+        self._number = 0
+
+    def fill(self, slot: int, sample: Arrays, columns: int) -> None:
+        wire = self._wire
+        if columns == wire.size.columns:
+            targets = self._full[slot]
+        else:
+            targets = list(wire.arrays(self._memory[slot], HEADER_NBYTES, columns).items())
+        copy_into(targets, sample)
+        self.columns[slot] = columns
+
+    def send(self, slot: int) -> None:
+        wire, columns = self._wire, self.columns[slot]
+        self._number += 1
+        message = self._memory[slot]
+        if columns != wire.size.columns:
+            message = message[: HEADER_NBYTES + wire.body_nbytes(columns)]
+        wire.envelope.seal(message, SAMPLE, self._index, self._number, slot, columns, COMPRESSED if wire.lz4 else 0)
+        if wire.lz4:
+            message = bytes(message[:HEADER_NBYTES]) + lz4.block.compress(message[HEADER_NBYTES:], store_size=False)
+        self.outstanding.add(slot)
+        self._end.send(message)
+
+    def credits(self) -> list[int]:
+        """Slots that have come back."""
+        back = []
+        while (received := self._end.receive()) is not None:
+            try:
+                header = self._wire.envelope.open(received[1])
+                if header.kind != CREDIT or header.slot not in self.outstanding:
+                    raise Malformed("credit")
+            except Malformed as error:
+                self._end.rejected[error.reason] += 1
+                continue
+            self.outstanding.remove(header.slot)
+            back.append(header.slot)
+        return back
+
+
+class BlockingProducer:
+    """See `SampleProducer`; waits for a credit while it has none."""
+
+    def __init__(self, index: int, wire: _Wire, end: SocketEnd) -> None:
+        self._end, self._max_columns = end, wire.size.columns
+        self._buffers = _Buffers(index, wire, end)
+        self._free = list(range(wire.buffers))
+        self.dropped = 0
+        self.rejected = end.rejected
+
+    def put(self, sample: Arrays) -> None:
+        n = check_columns(sample, self._max_columns)
+        while not self._free:
+            self._free += self._buffers.credits()
+            if not self._free:
+                self._end.wait(math.inf)
+        self._buffers.fill(self._free[-1], sample, n)
+        self._buffers.send(self._free.pop())
+
+    def close(self) -> None:
+        self._end.close()
+
+
+class DroppingProducer:
+    """See `SampleProducer`; never waits. The socket belongs to its thread."""
+
+    def __init__(self, index: int, wire: _Wire, end: SocketEnd) -> None:
+        self._end, self._size = end, wire.size
+        self._buffers = _Buffers(index, wire, end)
+        self._free = list(range(wire.buffers))
+        self._staged: deque[int] = deque()
+        self._lock = threading.Lock()
+        self._event = make_event()
+        self._closed = False
+        self.dropped = 0
+        self.rejected = end.rejected
+        end.watch(self._event)
+        self._thread = threading.Thread(target=self._run, name=f"samples-{index}", daemon=True)
+        self._thread.start()
+
+    def put(self, sample: Arrays) -> None:
+        n = check_columns(sample, self._size.columns)
+        with self._lock:  # the thread takes a slot out of `_staged` or puts one into `_free` meanwhile
+            if self._free and len(self._staged) < self._size.slots:
+                slot = self._free.pop()
+            else:
+                slot = self._staged.popleft()
+                self.dropped += self._buffers.columns[slot]
+        try:
+            self._buffers.fill(slot, sample, n)
+        except BaseException:
+            self._free.append(slot)
+            raise
+        self._staged.append(slot)
+        wake(self._event)
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                clear(self._event)
+                back = self._buffers.credits()
+                with self._lock:
+                    self._free += back
+                while len(self._buffers.outstanding) < self._size.slots:
+                    with self._lock:
+                        if not self._staged:
+                            break
+                        slot = self._staged.popleft()
+                    self._buffers.send(slot)
+                self._end.wait(math.inf)
+        except Stopped:
+            pass
+
+    def close(self) -> None:
+        self._closed = True
+        wake(self._event)
+        self._thread.join()
+        self._end.close()
+        os.close(self._event)
+
+
+class SocketSample:
+    """See `ReceivedSample`; its arrays are views of the received message."""
+
+    __slots__ = ("_consumer", "_peer", "_slot", "arrays", "columns")
+
+    def __init__(self, consumer: SocketConsumer, peer: bytes, slot: int, columns: int, arrays: Arrays) -> None:
+        self._consumer, self._peer, self._slot = consumer, peer, slot
+        self.columns, self.arrays = columns, arrays
+
+    def release(self) -> None:
+        """To be called by the thread that calls `get`."""
+        if self._slot >= 0:
+            self._consumer.give_credit(self._peer, self._slot)
+            self._slot = -1
+
+
+class SocketConsumer:
+    """See `SampleConsumer`. The socket takes from its peers in turn."""
+
+    def __init__(self, index: int, wire: _Wire, end: SocketEnd) -> None:
+        self._index, self._wire, self._end = index, wire, end
+        self._arrived: deque[SocketSample] = deque()
+        self._credit = bytearray(HEADER_NBYTES)
+        self.rejected = end.rejected
+
+    def get(self, timeout: float) -> ReceivedSample | None:
+        if not self._arrived:
+            self._take_in()
+            if not self._arrived and timeout > 0:
+                deadline = time.monotonic() + timeout
+                while not self._arrived and self._end.wait(deadline):
+                    self._take_in()
+        return self._arrived.popleft() if self._arrived else None
+
+    def _take_in(self) -> None:
+        """All that is here: at most the credits of all producers, and what strangers send is dropped at once."""
+        while (received := self._end.receive()) is not None:
+            peer, message = received
+            try:
+                slot, columns, arrays = self._wire.open(memoryview(message), self._index)
+            except Malformed as error:
+                self._end.rejected[error.reason] += 1
+                continue
+            self._arrived.append(SocketSample(self, peer, slot, columns, arrays))
+
+    def give_credit(self, peer: bytes, slot: int) -> None:
+        self._wire.envelope.seal(self._credit, CREDIT, self._index, 0, slot, 0)
+        self._end.send(self._credit, peer)
+
+    def waiting(self) -> int:
+        """Those that had arrived when the stream was last looked at; other threads must leave the socket alone."""
+        return len(self._arrived)
+
+    def close(self) -> None:
+        self._end.close()

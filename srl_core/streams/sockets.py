@@ -1,0 +1,100 @@
+"""What both socket streams need: ends that send and receive single frames, and count what they refuse."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from typing import Any
+
+import zmq
+
+from srl_core.api import Stopped
+from srl_core.base.codec import HEADER_NBYTES
+from srl_core.base.stop import StopFlag
+
+COPY_BELOW = 65536
+"""Bytes: smaller messages are cheaper to copy than to share with the socket's threads."""
+
+LINGER_SECONDS = 0.5
+"""How long closing may wait for messages that were sent but have not left this process."""
+
+
+def listen() -> socket.socket:
+    """A socket that listens on a free port of the loopback interface; its owner may start later than its peers."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1024)
+    return listener
+
+
+def address(port: int) -> str:
+    return f"tcp://127.0.0.1:{port}"
+
+
+class SocketEnd:
+    """One end: a DEALER that connects to a port, or a ROUTER that serves an inherited listening descriptor."""
+
+    def __init__(self, port: int, stop: StopFlag, *, max_nbytes: int, queue: int, listener: int | None = None) -> None:
+        """`max_nbytes` of any message to be received; `queue`: messages that may wait for each peer."""
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER if listener is None else zmq.ROUTER)
+        self._router = listener is not None
+        self._socket.set(zmq.MAXMSGSIZE, max(max_nbytes, HEADER_NBYTES))
+        self._socket.set(zmq.SNDHWM, queue)
+        self._socket.set(zmq.RCVHWM, queue)
+        if listener is None:
+            self._socket.connect(address(port))
+        else:
+            self._socket.set(zmq.USE_FD, listener)
+            self._socket.bind(address(port))
+        self._copy = max_nbytes < COPY_BELOW
+        self._stop = stop.fileno()
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._stop, zmq.POLLIN)
+        self.rejected: Counter[str] = Counter()
+        """Messages that were refused, by reason."""
+
+    def watch(self, fd: int) -> None:
+        """End waits also when `fd` is readable."""
+        self._poller.register(fd, zmq.POLLIN)
+
+    def receive(self) -> tuple[bytes, memoryview] | None:
+        """Sender and frame of the next message, if one is here. Messages of several frames are refused."""
+        socket = self._socket
+        while True:
+            try:
+                sender = socket.recv(zmq.DONTWAIT) if self._router else b""
+                frame = socket.recv(zmq.DONTWAIT, copy=self._copy)
+            except zmq.Again:
+                return None
+            if not socket.rcvmore:
+                return sender, frame if self._copy else frame.buffer
+            self.rejected["frames"] += 1
+            while socket.rcvmore:
+                socket.recv()
+
+    def wait(self, deadline: float) -> bool:
+        """Wait for a message until `deadline` (`time.monotonic()`); False where it has passed. Raises `Stopped`."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        for source, _ in self._poller.poll(min(left, 3600.0) * 1000):
+            if source == self._stop:
+                raise Stopped
+        return True
+
+    def send(self, message: Any, peer: bytes = b"") -> bool:
+        """Send one frame; False if the peer is gone or takes no more. Large ones must not change until received."""
+        try:
+            if self._router:
+                self._socket.send(peer, zmq.DONTWAIT | zmq.SNDMORE)
+            self._socket.send(message, zmq.DONTWAIT, copy=len(message) < COPY_BELOW)
+        except zmq.Again:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._socket.close(linger=int(LINGER_SECONDS * 1000))
+        self._context.term()
