@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,8 @@ def play(
         policy, its_version = _load(run_dir, experiment, route.policy, spec, needed=bool(route.trained))
         policies.append((policy, route))
         version = max(version, its_version)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)  # batches are small: more threads only wait for each other
     environment = experiment.environment.build(min(experiment.evaluation.envs, episodes), training=False)
     recorder = None
     try:

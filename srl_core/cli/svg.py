@@ -12,6 +12,7 @@ _LEFT, _MIDDLE, _RIGHT = 24, 404, 784
 _BLOCK = 400
 """Height that one policy's boxes take."""
 _TOP = 24
+_BOLD = ' font-weight="bold"'
 _COLOURS = {
     "actor": "#d7e8f7",
     "policy": "#fbe3c8",
@@ -25,15 +26,17 @@ def as_svg(graph: Dataflow, title: str) -> str:
     """Actors to the left, trainers to the right, what joins them between; one band a policy."""
     policies = list(dict.fromkeys(box.policy for box in graph.boxes if box.policy))
     places = {box.id: _place(box, policies) for box in graph.boxes}
-    height = _TOP + _BLOCK * len(policies)
+    top = min(y for _, y in places.values()) - _TOP
+    height = max(y for _, y in places.values()) + _HEIGHT + _TOP - top
     width = _RIGHT + _WIDTH + _LEFT
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {top:.0f} {width} {height:.0f}" '
+        f'width="{width}" height="{height:.0f}" '
         'font-family="sans-serif" font-size="13">',
         f"<title>{escape(title)}</title>",
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" '
         'orient="auto-start-reverse"><path d="M0 0 L10 5 L0 10 z" fill="#444"/></marker></defs>',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<rect y="{top:.0f}" width="{width}" height="{height:.0f}" fill="white"/>',
         *(_arrow(arrow, places) for arrow in graph.arrows),
         *(_box(box, *places[box.id]) for box in graph.boxes),
         *(_label(arrow, places) for arrow in graph.arrows),
@@ -70,15 +73,19 @@ def _ends(arrow: Arrow, places: dict[str, tuple[float, float]]) -> tuple[float, 
         return y + _HEIGHT * (0.5 + max(-0.3, min(0.3, (other - y) / 400)))
 
     x1, x2 = (ax + _WIDTH, bx) if right else (ax, bx + _WIDTH)
+    if ax == _LEFT and bx == _RIGHT:
+        return x1, side(ay, by), x2, by + _HEIGHT * 0.4
     return x1, side(ay, by), x2, side(by, ay)
 
 
 def _arrow(arrow: Arrow, places: dict[str, tuple[float, float]]) -> str:
     x1, y1, x2, y2 = _ends(arrow, places)
+    # What passes the middle column goes through the gap between its boxes, level with where it arrives.
+    bend = f"{_MIDDLE - 24},{y2:.0f} " if (x1 < _MIDDLE and x2 == _RIGHT) else ""
     start = ' marker-start="url(#tip)"' if arrow.duplex else ""
     return (
-        f'<line x1="{x1:.0f}" y1="{y1:.0f}" x2="{x2:.0f}" y2="{y2:.0f}" stroke="#444" stroke-width="1.4"{start} '
-        'marker-end="url(#tip)"/>'
+        f'<polyline points="{x1:.0f},{y1:.0f} {bend}{x2:.0f},{y2:.0f}" fill="none" stroke="#444" stroke-width="1.4"'
+        f'{start} marker-end="url(#tip)"/>'
     )
 
 
@@ -86,10 +93,13 @@ def _label(arrow: Arrow, places: dict[str, tuple[float, float]]) -> str:
     x1, y1, x2, y2 = _ends(arrow, places)
     lines = (arrow.title, *arrow.lines)
     width = 6.6 * max(map(len, lines)) + 8
-    x, y = (x1 + x2) / 2, (y1 + y2) / 2 - 8 * len(lines)
+    along = 0.25 if x1 == x2 else 0.5  # upright arrows are crossed by others halfway
+    x, y = x1 + along * (x2 - x1), y1 + along * (y2 - y1) - 8 * len(lines)
+    if x1 < _MIDDLE and x2 == _RIGHT:
+        y = y2 - 8 * len(lines)
     texts = [
         f'<text x="{x:.0f}" y="{y + 12 + 16 * i:.0f}" text-anchor="middle" font-size="12"'
-        f"{' font-weight=' + chr(34) + 'bold' + chr(34) if i == 0 else ''}>{escape(line)}</text>"
+        f"{_BOLD if i == 0 else ''}>{escape(line)}</text>"
         for i, line in enumerate(lines)
     ]
     plate = (

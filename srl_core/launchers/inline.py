@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -34,6 +35,8 @@ def run_inline(
         prepared = prepare(experiment, run_dir, resume=resume)
         run = prepared.run
         stack.callback(run.close)
+        if torch := sys.modules.get("torch"):  # as in processes: idle threads spin, and their number changes sums
+            torch.set_num_threads(experiment.trainer.threads)
         clock = RunClock(time.monotonic(), run.seconds)
         stop = StopFlag()
         table = make_table(prepared)
