@@ -18,6 +18,8 @@ from sf_examples.atari.atari_params import atari_override_defaults  # pyright: i
 from sf_examples.atari.train_atari import register_atari_components  # pyright: ignore[reportMissingImports]
 from torch import nn
 
+register_v0_v4_envs()  # here, because its worker processes import this module anew and need the environments too
+
 
 class SmallEncoder(Encoder):
     """conv 16 8x8 stride 4, conv 32 4x4 stride 2, dense 256."""
@@ -43,7 +45,6 @@ class SmallEncoder(Encoder):
 
 
 def main() -> int:
-    register_v0_v4_envs()
     register_atari_components()
     global_model_factory().register_encoder_factory(SmallEncoder)
     parser, partial = parse_sf_args(argv=sys.argv[1:])

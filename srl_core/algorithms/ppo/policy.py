@@ -18,6 +18,7 @@ from srl_core.api.policy import PolicySpec
 from srl_core.base.arrays import Arrays, ArraySpec, Schema, check, schema_of
 from srl_core.networks.actor_critic import ActorCritic
 from srl_core.networks.images import ImageBuffer
+from srl_core.networks.initialisation import reproducible
 
 STATISTICS = "popart.statistics"
 
@@ -30,8 +31,7 @@ class ActorCriticPolicy:
         self.device = torch.device(device)
         self.dtype = encoder_dtype(config.precision, self.device)
         action = environment.action
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with reproducible(seed):
             distribution = distribution_for(action)
             network = ActorCritic(environment.observation, distribution.outputs, config.network, self.dtype)
         self.network = network.to(self.device)
