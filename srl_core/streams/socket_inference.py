@@ -18,12 +18,16 @@ import numpy as np
 from srl_core.api import PolicySpec, Requests
 from srl_core.base.arrays import ALIGNMENT, Arrays, Schema, block_nbytes, block_views, check, zeros
 from srl_core.base.codec import HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
+from srl_core.base.errors import RunError
 from srl_core.base.stop import StopFlag
 from srl_core.streams.copying import copy_into
 from srl_core.streams.links import InferenceSize, check_request, policy_spec_from_json, policy_spec_to_json
 from srl_core.streams.sockets import SocketEnd, listen
 
 REQUEST, REPLY = 3, 4
+
+_FLUSHES = 100
+"""Messages that a client may send without ever waiting for a reply."""
 
 _ENTRY_NBYTES = 24
 """Bytes of an entry of the table: int64 member, number, rows."""
@@ -65,7 +69,7 @@ class SocketInferenceLink:
 
     def client(self, index: int) -> SocketClient:
         port = self._listeners[index % self._size.servers].getsockname()[1]
-        end = SocketEnd(port, self._stop, max_nbytes=self._replies.max_nbytes, queue=2 * self._size.members)
+        end = SocketEnd(port, self._stop, max_nbytes=self._replies.max_nbytes, queue=_FLUSHES + self._size.members)
         return SocketClient(index, self._size, self._requests, self._replies, end)
 
     def server(self, index: int) -> SocketServer:
@@ -74,7 +78,7 @@ class SocketInferenceLink:
             listener.getsockname()[1],
             self._stop,
             max_nbytes=self._requests.max_nbytes,
-            queue=2 * self._size.members,
+            queue=_FLUSHES + self._size.members,
             listener=os.dup(listener.fileno()),
         )
         return SocketServer(index, self._size, self._requests, self._replies, end)
@@ -158,7 +162,8 @@ class SocketClient:
             for member, n in self._staged.items()
         ]
         self._staged.clear()
-        self._end.send(bytes(self._requests.pack(self._buffer, self._index, parts)))
+        if not self._end.send(bytes(self._requests.pack(self._buffer, self._index, parts))):
+            raise RunError(f"client {self._index} has posted again and again, but its policy worker reads nothing")
 
     def collect(self, member: int, timeout: float) -> Arrays | None:
         if member not in self._arrived:

@@ -24,6 +24,7 @@ import numpy as np
 from srl_core.api import ReceivedSample, SampleSpec, Stopped
 from srl_core.base.arrays import Arrays, block_nbytes, block_views
 from srl_core.base.codec import COMPRESSED, HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
+from srl_core.base.errors import RunError
 from srl_core.base.stop import StopFlag
 from srl_core.streams.copying import copy_into
 from srl_core.streams.links import (
@@ -84,7 +85,7 @@ class SocketSampleLink:
 
     def producer(self, index: int) -> BlockingProducer | DroppingProducer:
         port = self._listeners[index % self._size.consumers].getsockname()[1]
-        end = SocketEnd(port, self._stop, max_nbytes=HEADER_NBYTES, queue=self._size.slots + 1)
+        end = SocketEnd(port, self._stop, max_nbytes=HEADER_NBYTES, queue=self._size.slots)
         kind = DroppingProducer if self._size.when_full == DROP_OLDEST else BlockingProducer
         return kind(index, self._wire, end)
 
@@ -94,7 +95,7 @@ class SocketSampleLink:
             listener.getsockname()[1],
             self._stop,
             max_nbytes=self._wire.max_nbytes,
-            queue=self._size.slots + 1,
+            queue=self._size.slots,
             listener=os.dup(listener.fileno()),
         )
         return SocketConsumer(index, self._wire, end)
@@ -178,7 +179,8 @@ class _Buffers:
         if wire.lz4:
             message = bytes(message[:HEADER_NBYTES]) + lz4.block.compress(message[HEADER_NBYTES:], store_size=False)
         self.outstanding.add(slot)
-        self._end.send(message)
+        if not self._end.send(message):  # credits leave room for it
+            raise RunError(f"sample {self._number} of producer {self._index} was refused by its own socket")
 
     def credits(self) -> list[int]:
         """Slots that have come back."""

@@ -41,8 +41,9 @@ class SocketEnd:
         self._socket = self._context.socket(zmq.DEALER if listener is None else zmq.ROUTER)
         self._router = listener is not None
         self._socket.set(zmq.MAXMSGSIZE, max(max_nbytes, HEADER_NBYTES))
-        self._socket.set(zmq.SNDHWM, queue)
-        self._socket.set(zmq.RCVHWM, queue)
+        # A full queue is reopened only when half of it has been read, so half of it does not count.
+        self._socket.set(zmq.SNDHWM, 2 * queue + 2)
+        self._socket.set(zmq.RCVHWM, 2 * queue + 2)
         if listener is None:
             self._socket.connect(address(port))
         else:
