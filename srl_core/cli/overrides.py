@@ -47,13 +47,13 @@ class Override:
 def apply_overrides(experiment: Experiment, words: Sequence[str]) -> Experiment:
     """`experiment` with the fields that `words` set; `UserError` for an unknown field or a value of another type."""
     hints = dict(leaves(experiment))
-    overrides = [_typed(override, hints) for override in read_overrides(words, list(hints))]
+    overrides = read_overrides(words, list(hints))
     try:
-        return _parse(experiment, overrides)
+        return _parse(experiment, [_typed(override, hints) for override in overrides])
     except SystemExit:
         for override in overrides:  # which one was it?
             try:
-                _parse(experiment, [override])
+                _parse(experiment, [_typed(override, hints)])
             except SystemExit:
                 expected = describe_type(hints[override.path])
                 raise UserError(f"{override.path} is {override.text!r}; it must be {expected}") from None
@@ -126,7 +126,7 @@ def describe_type(hint: Any) -> str:
     if origin is typing.Literal:
         return "one of " + ", ".join(map(str, args))
     if origin is tuple:
-        return f"{describe_type(args[0]).removeprefix('a ').removeprefix('an ')} values separated by commas"
+        return f"{describe_type(args[0]).partition(' ')[2]}s separated by commas"
     if origin in (typing.Union, types.UnionType):
         return " or ".join("none" if a is type(None) else describe_type(a) for a in args)
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
