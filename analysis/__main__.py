@@ -1,4 +1,4 @@
-"""`python -m analysis draw FIGURE` and `python -m analysis check`."""
+"""`python -m analysis draw FIGURE`, `python -m analysis run DIRECTORY` and `python -m analysis check`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis.check import check, draw
 from analysis.metrics import DataError
+from analysis.one_run import draw_run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,14 +21,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checking = commands.add_parser("check", help="compare every README.md with what its data gives")
     for command in (drawing, checking):
         command.add_argument("--results-dir", type=Path, default=Path("results"), help="default: results")
+    single = commands.add_parser("run", help="make figure.png and table.md of a single training run")
+    single.add_argument("directory", type=Path, help="the run's directory")
     options = parser.parse_args(arguments)
-    if options.command == "draw":
+    if options.command in ("draw", "run"):
         try:
-            for path in draw(options.results_dir / options.figure):
-                print(path)
+            drawn = (
+                draw(options.results_dir / options.figure) if options.command == "draw" else draw_run(options.directory)
+            )
         except DataError as error:
             print(error, file=sys.stderr)
             return 2
+        for name, path in zip(("figure", "table"), drawn, strict=True):
+            print(f"{name}: {path}")
         return 0
     count, problems = check(options.results_dir)
     for problem in problems:

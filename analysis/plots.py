@@ -18,7 +18,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's colours, told apart by colour-blind readers too; markers differ as well."""
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _GREY = "#555555"
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 9.5,
     "axes.titlesize": 10.5,
     "axes.spines.top": False,
@@ -42,7 +42,7 @@ def draw(result: Result, path: Path) -> None:
     plot = result.figure["plot"]
     if plot["kind"] not in kinds:
         raise DataError(f"plot.kind is {plot['kind']!r} in figure.json; it must be one of {', '.join(kinds)}")
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.6 * len(plot["panels"]), 3.5), layout="constrained")
         axes = figure.subplots(1, len(plot["panels"]), squeeze=False)[0]
         for axis, panel in zip(axes, plot["panels"], strict=True):
@@ -108,11 +108,11 @@ def _finish(axis: Axes, panel: Mapping[str, Any]) -> None:
     if panel["goal"] is not None:
         _reference_line(axis, panel["goal"], panel["goal_label"])
     axis.xaxis.set_major_locator(MaxNLocator(6))
-    axis.xaxis.set_major_formatter(FuncFormatter(_short))
-    axis.yaxis.set_major_formatter(FuncFormatter(_short))
+    axis.xaxis.set_major_formatter(FuncFormatter(short))
+    axis.yaxis.set_major_formatter(FuncFormatter(short))
 
 
-def _short(value: float, _position: int | None = None) -> str:
+def short(value: float, _position: int | None = None) -> str:
     """1500000 -> 1.5M."""
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:

@@ -47,7 +47,7 @@ class Recorder:
         environment.start_rendering()
         self._write_frames = imageio_ffmpeg.write_frames
         self._environment: Drawable = environment
-        self._fps = _SCREENS_PER_SECOND / environment.spec.frame_skip
+        self._fps = round(_SCREENS_PER_SECOND / environment.spec.frame_skip)
         self._path = path
         self._writer = None
         self._over = False
