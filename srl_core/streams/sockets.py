@@ -41,6 +41,7 @@ class SocketEnd:
         self._socket = self._context.socket(zmq.DEALER if listener is None else zmq.ROUTER)
         self._router = listener is not None
         self._socket.set(zmq.MAXMSGSIZE, max(max_nbytes, HEADER_NBYTES))
+        self._socket.set(zmq.LINGER, int(LINGER_SECONDS * 1000))  # also for an end that nobody closes
         # A full queue is reopened only when half of it has been read, so half of it does not count.
         self._socket.set(zmq.SNDHWM, 2 * queue + 2)
         self._socket.set(zmq.RCVHWM, 2 * queue + 2)
@@ -97,5 +98,5 @@ class SocketEnd:
         return True
 
     def close(self) -> None:
-        self._socket.close(linger=int(LINGER_SECONDS * 1000))
+        self._socket.close()
         self._context.term()

@@ -196,7 +196,7 @@ def test_requests_and_replies_that_do_not_fit_are_refused(backend, spoil, infere
     client, server = stream.client(), stream.server()
     bad = request(1, 2)
     spoil(bad)
-    with pytest.raises(ValueError, match="expected|differ"):
+    with pytest.raises(ValueError, match=r"expected|differ"):
         client.post(0, bad)
     client.post(0, request(2, 2))
     client.flush()

@@ -79,7 +79,7 @@ def test_a_consumer_in_another_process(backend, samples, start) -> None:
 
 
 def test_taking_and_taking_back_at_the_same_time(samples, start) -> None:
-    """Producer and consumer of a one-slot and a two-slot ring race for its samples: each goes to exactly one of them."""
+    """Both ends of a one-slot and of a two-slot ring race for its samples: each goes to exactly one of them."""
     for slots in (1, 2):
         stream = samples("shared_memory", slots=slots, when_full="drop_oldest")
         child = start(stream.link, "consume", last=999)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.streams.specs import numbered, number_of, same_bytes
+from tests.streams.specs import number_of, numbered, same_bytes
 
 
 class Model:

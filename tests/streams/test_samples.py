@@ -90,7 +90,7 @@ def test_what_does_not_fit_the_schema_is_refused_and_leaves_the_stream_whole(bac
     producer, consumer = stream.producer(), stream.consumer()
     bad = numbered(1, 2)
     spoil(bad)
-    with pytest.raises(ValueError, match="expected|differ"):
+    with pytest.raises(ValueError, match=r"expected|differ"):
         producer.put(bad)
     assert consumer.get(0.0) is None
     producer.put(numbered(2, 3))
