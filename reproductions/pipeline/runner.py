@@ -17,24 +17,30 @@ def run_here(run: RunSpec, run_dir: Path) -> None:
     if run.measures == "limit":
         _measure_limit(run, run_dir)
         return
+    from srl_core.cli.live import ProgressPrinter
     from srl_core.launchers import run_experiment
 
-    run_experiment(run.experiment, run_dir, resume=(run_dir / "metadata.json").is_file())
+    printer = ProgressPrinter(interval_seconds=60.0)
+    try:
+        result = run_experiment(run.experiment, run_dir, resume=(run_dir / "metadata.json").is_file(), report=printer)
+    finally:
+        printer.close()
+    if result.status == "interrupted":
+        raise KeyboardInterrupt
 
 
 def _measure_limit(run: RunSpec, run_dir: Path) -> None:
     """Write limit.json; the experiment's budget says for how many CPU-seconds each part is measured."""
     from srl_core.bench.throughput import measure_limit
 
-    directory = RunDirectory.create(run_dir, to_json(run.experiment), seed=run.seed, config_hash=run.config_hash)
+    directory = RunDirectory.create(run_dir, to_json(run.experiment), seed=run.seed)
     try:
-        directory.start()
         wall, cpu = time.monotonic(), _cpu_seconds()
         write_json(
             run_dir / "limit.json", measure_limit(run.experiment, rounds=1, seconds=run.experiment.budget.seconds)
         )
-        wall, cpu = time.monotonic() - wall, _cpu_seconds() - cpu
-        directory.finish("completed", wall_seconds=wall, cpu_seconds=cpu, counts={})
+        directory.update(seconds=time.monotonic() - wall, cpu_seconds=_cpu_seconds() - cpu, counts={})
+        directory.finish("completed")
     finally:
         directory.close()
 

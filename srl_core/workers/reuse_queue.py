@@ -9,7 +9,7 @@ from srl_core.api import SampleBatch, SampleSpec
 
 
 class ReuseQueue:
-    """Most uses left first, then newest; overflow drops the batch with fewest uses left, then oldest (srl.md 1.8)."""
+    """Most uses left first, then newest; overflow drops the batch with fewest uses left, then oldest."""
 
     def __init__(self, size: int, uses: int) -> None:
         """At most `size` batches wait; each is handed out `uses` times unless it is dropped before."""
