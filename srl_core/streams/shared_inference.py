@@ -25,14 +25,15 @@ from srl_core.api import PolicySpec, Requests
 from srl_core.base.arrays import ALIGNMENT, Arrays, ArraySpec, Schema, block_nbytes, block_views, check, zeros
 from srl_core.base.shared import SharedBlock
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import copy_into
+from srl_core.streams.copying import copy_into, targets_of
 from srl_core.streams.links import InferenceSize, check_request, policy_spec_from_json, policy_spec_to_json
 from srl_core.streams.shared_samples import check_machine
-from srl_core.streams.waiting import Waiter, make_event, wake
+from srl_core.streams.waiting import Doorbell, Sleeper, make_event
 
 _WORDS = ALIGNMENT // 8
-_COUNTERS: Schema = {name: ArraySpec((), "int64") for name in ("posted", "answered", "rows", "stamp")}
-"""Numbers of the newest request and of the last answered one, rows of the request, and when it was posted (ns)."""
+_COUNTERS: Schema = {name: ArraySpec((), "int64") for name in ("posted", "answered", "rows", "stamp", "asleep")}
+"""Numbers of the newest request and of the last answered one, rows of the request, when it was posted (ns), and whether
+the client sleeps (in the first of its places)."""
 
 
 class SharedInferenceLink:
@@ -71,12 +72,17 @@ class SharedInferenceLink:
 
     def client(self, index: int) -> SharedClient:
         place, server = divmod(index, self._size.servers)
-        waiter = Waiter(self._events[index], self._stop)
-        return SharedClient(self._places(server), place, waiter, self._events[self._size.clients + server])
+        places = self._places(server)
+        sleeper = Sleeper(places.client_asleep(place), self._events[index], self._stop)
+        bell = Doorbell(places.server_asleep, self._events[self._size.clients + server])
+        return SharedClient(places, place, sleeper, bell)
 
     def server(self, index: int) -> SharedServer:
+        places = self._places(index)
         clients = self._events[index : self._size.clients : self._size.servers]
-        return SharedServer(self._places(index), clients, Waiter(self._events[self._size.clients + index], self._stop))
+        bells = [Doorbell(places.client_asleep(i), event) for i, event in enumerate(clients)]
+        event = self._events[self._size.clients + index]
+        return SharedServer(places, bells, Sleeper(places.server_asleep, event, self._stop))
 
     def _places(self, server: int) -> _Places:
         return _Places(self._block, server, self._spec, self._size)
@@ -95,11 +101,17 @@ class _Places:
         self.spec, self.size = spec, size
         self.width, count = self._extent(size)
         offset = server * self.nbytes(spec, size)
+        self.server_asleep = block.buffer[offset : offset + ALIGNMENT].cast("q")
+        offset += ALIGNMENT
         self.counters = block_views(block.buffer, offset, _COUNTERS, (count,))
         offset += block_nbytes(_COUNTERS, (count,))
         self.requests = block_views(block.buffer, offset, spec.request, (count, size.rows))
         offset += block_nbytes(spec.request, (count, size.rows))
         self.replies = block_views(block.buffer, offset, spec.reply, (count, size.rows))
+
+    def client_asleep(self, client: int) -> memoryview:
+        """The word that says so."""
+        return self.counters["asleep"][client * self.width :][:1].data
 
     @staticmethod
     def _extent(size: InferenceSize) -> tuple[int, int]:
@@ -111,19 +123,20 @@ class _Places:
     def nbytes(cls, spec: PolicySpec, size: InferenceSize) -> int:
         _, count = cls._extent(size)
         places = (count, size.rows)
-        return block_nbytes(_COUNTERS, (count,)) + block_nbytes(spec.request, places) + block_nbytes(spec.reply, places)
+        data = block_nbytes(spec.request, places) + block_nbytes(spec.reply, places)
+        return ALIGNMENT + block_nbytes(_COUNTERS, (count,)) + data
 
 
 class SharedClient:
     """See `InferenceClient`."""
 
-    def __init__(self, places: _Places, client: int, waiter: Waiter, server: int) -> None:
-        self._rows, self._waiter, self._server = places.size.rows, waiter, server
+    def __init__(self, places: _Places, client: int, sleeper: Sleeper, server: Doorbell) -> None:
+        self._rows, self._sleeper, self._server = places.size.rows, sleeper, server
         mine = slice(client * places.width, client * places.width + places.size.members)
         self._posted, self._answered, self._lengths, self._stamps = (
-            array[mine].data for array in places.counters.values()
+            places.counters[name][mine].data for name in ("posted", "answered", "rows", "stamp")
         )
-        self._requests = [[(name, array[m]) for name, array in places.requests.items()] for m in _range(mine)]
+        self._requests = [targets_of({k: a[m] for k, a in places.requests.items()}) for m in _range(mine)]
         self._replies = [[(name, array[m]) for name, array in places.replies.items()] for m in _range(mine)]
         self._newest = list(self._posted)
         self._asked = [0] * len(self._newest)
@@ -133,7 +146,7 @@ class SharedClient:
     def post(self, member: int, request: Arrays) -> None:
         n = check_request(request, self._rows)
         targets = self._requests[member]
-        copy_into(targets if n == self._rows else [(name, array[:n]) for name, array in targets], request)
+        copy_into(targets if n == self._rows else targets_of({k: a[:n] for k, a, *_ in targets}), request)
         if member not in self._staged:
             self._newest[member] += 1
         self._asked[member] = n
@@ -148,19 +161,18 @@ class SharedClient:
             self._stamps[member] = now
             self._posted[member] = self._newest[member]
         self._staged.clear()
-        wake(self._server)
+        self._server.ring()
 
     def collect(self, member: int, timeout: float) -> Arrays | None:
         if not self._asked[member]:
             return None
-        number = self._newest[member]
-        if self._answered[member] != number:
+        number, answered = self._newest[member], self._answered
+        if answered[member] != number:
             if timeout <= 0:
                 return None
             deadline = time.monotonic() + timeout
-            while self._answered[member] != number:
-                if not self._waiter.wait(deadline):
-                    return None
+            if self._sleeper.until(lambda: True if answered[member] == number else None, deadline) is None:
+                return None
         n, self._asked[member] = self._asked[member], 0
         return {name: array[:n].copy() for name, array in self._replies[member]}
 
@@ -179,9 +191,9 @@ class _SharedRequests(Requests):
 class SharedServer:
     """See `InferenceServer`."""
 
-    def __init__(self, places: _Places, clients: list[int], waiter: Waiter) -> None:
-        self._places, self._clients, self._waiter = places, clients, waiter
-        self._posted, self._answered, self._lengths, self._stamps = places.counters.values()
+    def __init__(self, places: _Places, clients: list[Doorbell], sleeper: Sleeper) -> None:
+        self._places, self._clients, self._sleeper = places, clients, sleeper
+        self._posted, self._answered, self._lengths, self._stamps, _ = places.counters.values()
         self._taken = self._answered.copy()
         """Number of the last request of each place that was received, whether or not it is answered."""
         self._batch: Arrays = {}
@@ -189,9 +201,7 @@ class SharedServer:
     def receive(self, max_rows: int, timeout: float) -> Requests | None:
         requests = self._gather(max_rows)
         if requests is None and timeout > 0:
-            deadline = time.monotonic() + timeout
-            while requests is None and self._waiter.wait(deadline):
-                requests = self._gather(max_rows)
+            requests = self._sleeper.until(lambda: self._gather(max_rows), time.monotonic() + timeout)
         return requests
 
     def _gather(self, max_rows: int) -> Requests | None:
@@ -248,7 +258,7 @@ class SharedServer:
             places, numbers = places[current], numbers[current]
         self._answered[places] = numbers
         for client in np.unique(places // self._places.width).tolist():
-            wake(self._clients[client])
+            self._clients[client].ring()
 
     def close(self) -> None:
         """The memory belongs to the link."""

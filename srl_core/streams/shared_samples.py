@@ -28,20 +28,19 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from srl_core.api import ReceivedSample, SampleSpec
 from srl_core.base.arrays import ALIGNMENT, Arrays, block_nbytes, block_views
 from srl_core.base.errors import UserError
 from srl_core.base.shared import SharedBlock
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import copy_into
+from srl_core.streams.copying import copy_into, targets_of
 from srl_core.streams.links import DROP_OLDEST, SampleSize, check_columns, sample_spec_from_json, sample_spec_to_json
-from srl_core.streams.waiting import Waiter, make_event, wake
+from srl_core.streams.waiting import Doorbell, Sleeper, make_event
 
 _WORDS = ALIGNMENT // 8
-_HEAD, _TAIL, _LISTS = 0, _WORDS, 2 * _WORDS
-"""First word of: the samples put, those taken, and the lists `queue`, `used` and `columns` of S words each."""
+_HEAD, _TAIL, _ASLEEP, _LISTS = 0, _WORDS, 2 * _WORDS, 3 * _WORDS
+"""First word of: the samples put; those taken; whether the producer sleeps; and the lists `queue`, `used` and `columns`
+of S words each. The block begins with a line for each consumer, whose first word says whether that sleeps."""
 
 
 def check_machine() -> None:
@@ -66,13 +65,13 @@ class SharedSampleLink:
     def create(cls, spec: SampleSpec, size: SampleSize, stop: StopFlag) -> SharedSampleLink:
         """`UserError` where memory does not suffice."""
         check_machine()
-        block = SharedBlock.create("srl-samples", size.producers * sum(_nbytes(spec, size)))
+        block = SharedBlock.create("srl-samples", _total(spec, size))
         return cls(spec, size, stop, block, [make_event() for _ in range(size.producers + size.consumers)])
 
     @classmethod
     def open(cls, descriptor: Mapping[str, Any], stop: StopFlag) -> SharedSampleLink:
         spec, size = sample_spec_from_json(descriptor["spec"]), SampleSize(**descriptor["size"])
-        block = SharedBlock.open(int(descriptor["fd"]), size.producers * sum(_nbytes(spec, size)))
+        block = SharedBlock.open(int(descriptor["fd"]), _total(spec, size))
         return cls(spec, size, stop, block, [int(fd) for fd in descriptor["events"]])
 
     def descriptor(self) -> dict[str, Any]:
@@ -88,13 +87,23 @@ class SharedSampleLink:
         return [self._block.fd, *self._events]
 
     def producer(self, index: int) -> SharedProducer:
-        consumer = self._events[self._size.producers + index % self._size.consumers]
-        return SharedProducer(self._ring(index), Waiter(self._events[index], self._stop), consumer)
+        ring = self._ring(index)
+        consumer = index % self._size.consumers
+        return SharedProducer(
+            ring,
+            Sleeper(ring.asleep, self._events[index], self._stop),
+            Doorbell(self._consumer_asleep(consumer), self._events[self._size.producers + consumer]),
+        )
 
     def consumer(self, index: int) -> SharedConsumer:
-        rings = [self._ring(i) for i in range(index, self._size.producers, self._size.consumers)]
-        events = self._events[index : self._size.producers : self._size.consumers]
-        return SharedConsumer(rings, events, Waiter(self._events[self._size.producers + index], self._stop))
+        mine = range(index, self._size.producers, self._size.consumers)
+        rings = [self._ring(i) for i in mine]
+        bells = [Doorbell(ring.asleep, self._events[i]) for i, ring in zip(mine, rings, strict=True)]
+        event = self._events[self._size.producers + index]
+        return SharedConsumer(rings, bells, Sleeper(self._consumer_asleep(index), event, self._stop))
+
+    def _consumer_asleep(self, consumer: int) -> memoryview:
+        return self._block.buffer[consumer * ALIGNMENT : (consumer + 1) * ALIGNMENT].cast("q")
 
     def _ring(self, producer: int) -> _Ring:
         return _Ring(self._block, producer, self._spec, self._size, self._locks[producer])
@@ -113,6 +122,10 @@ def _nbytes(spec: SampleSpec, size: SampleSize) -> tuple[int, int]:
     return counters, size.slots * block_nbytes(spec.schema, spec.leading(size.columns))
 
 
+def _total(spec: SampleSpec, size: SampleSize) -> int:
+    return size.consumers * ALIGNMENT + size.producers * sum(_nbytes(spec, size))
+
+
 class _Ring:
     """One producer's memory, as either end sees it."""
 
@@ -121,30 +134,23 @@ class _Ring:
     ) -> None:
         counters, slots = _nbytes(spec, size)
         self._block, self._spec, self._lock = block, spec, lock
-        self._start = producer * (counters + slots)
+        self._start = size.consumers * ALIGNMENT + producer * (counters + slots)
         self._slots, self._slot_nbytes = self._start + counters, slots // size.slots
         self.words = block.buffer[self._start : self._slots].cast("q")
-        self.size, self.columns = size, size.columns
+        self.asleep = self.words[_ASLEEP : _ASLEEP + 1]
+        self.slots, self.columns, self.drops = size.slots, size.columns, size.when_full == DROP_OLDEST
         self.queue, self.used, self.widths = (_LISTS + i * size.slots for i in range(3))
-        self._views: dict[tuple[int, int], list[tuple[str, np.ndarray]]] = {}
+        self.full = [self.views(slot, size.columns) for slot in range(size.slots)]
+        """Arrays of each slot for a sample of the usual width."""
 
-    def views(self, slot: int, columns: int) -> list[tuple[str, np.ndarray]]:
-        """Name and array [L, columns, ...] of each field in `slot`."""
-        found = self._views.get((slot, columns))
-        if found is None:
-            offset = self._slots + slot * self._slot_nbytes
-            arrays = block_views(self._block.buffer, offset, self._spec.schema, self._spec.leading(columns))
-            found = list(arrays.items())
-            if columns == self.columns:  # the usual width; others would make this dictionary grow
-                self._views[slot, columns] = found
-        return found
+    def views(self, slot: int, columns: int) -> Arrays:
+        """Arrays [L, columns, ...] in `slot`."""
+        offset = self._slots + slot * self._slot_nbytes
+        return block_views(self._block.buffer, offset, self._spec.schema, self._spec.leading(columns))
 
     @contextlib.contextmanager
     def two_writers(self) -> Iterator[None]:
-        """Keep the other end from moving `tail` at the same time, where it may."""
-        if self.size.when_full != DROP_OLDEST:
-            yield
-            return
+        """Keep the other end from moving `tail` at the same time."""
         with self._lock:  # a file lock keeps out other processes, not threads of this one
             fcntl.lockf(self._block.fd, fcntl.LOCK_EX, 1, self._start, os.SEEK_SET)
             try:
@@ -156,11 +162,12 @@ class _Ring:
 class SharedProducer:
     """See `SampleProducer`."""
 
-    def __init__(self, ring: _Ring, waiter: Waiter, consumer: int) -> None:
-        self._ring, self._waiter, self._consumer = ring, waiter, consumer
+    def __init__(self, ring: _Ring, sleeper: Sleeper, consumer: Doorbell) -> None:
+        self._ring, self._sleeper, self._consumer = ring, sleeper, consumer
+        self._targets = [targets_of(arrays) for arrays in ring.full]
         self._head = ring.words[_HEAD]
         self._free: list[int] = []
-        self._busy = deque(range(ring.size.slots))
+        self._busy = deque(range(ring.slots))
         """Slots that were not free when looked at last, longest used first."""
         self.dropped = 0
 
@@ -172,38 +179,34 @@ class SharedProducer:
             self.dropped += n
             return
         try:
-            copy_into(ring.views(slot, n), sample)
+            copy_into(self._targets[slot] if n == ring.columns else targets_of(ring.views(slot, n)), sample)
         except BaseException:
             self._free.append(slot)
             raise
-        words = ring.words
+        words, head = ring.words, self._head
         words[ring.widths + slot] = n
-        words[ring.queue + self._head % ring.size.slots] = slot
+        words[ring.queue + head % ring.slots] = slot
         words[ring.used + slot] = 1
-        self._head += 1
-        words[_HEAD] = self._head
+        self._head = words[_HEAD] = head + 1
         self._busy.append(slot)
-        wake(self._consumer)
+        self._consumer.ring()
 
     def _slot(self) -> int | None:
         """A slot to write into; waits for one or takes the oldest sample back. None: the consumer holds them all."""
-        while not self._free:
-            self._look()
-            if self._free:
-                break
-            if self._ring.size.when_full == DROP_OLDEST:
-                return self._take_back()
-            self._waiter.wait(math.inf)
-        return self._free.pop()
+        slot = self._free.pop() if self._free else self._released()
+        if slot is None:
+            slot = self._take_back() if self._ring.drops else self._sleeper.until(self._released, math.inf)
+        return slot
 
-    def _look(self) -> None:
+    def _released(self) -> int | None:
         words, used, busy = self._ring.words, self._ring.used, self._busy
         if words[used + busy[0]] == 0:
-            self._free.append(busy.popleft())
-            return
-        self._free += [slot for slot in busy if words[used + slot] == 0]  # released in another order
-        for slot in self._free:
-            busy.remove(slot)
+            return busy.popleft()
+        for slot in busy:  # perhaps they are released in another order
+            if words[used + slot] == 0:
+                busy.remove(slot)
+                return slot
+        return None
 
     def _take_back(self) -> int | None:
         words = self._ring.words
@@ -211,7 +214,7 @@ class SharedProducer:
             tail = words[_TAIL]
             if tail == self._head:
                 return None
-            slot = words[self._ring.queue + tail % self._ring.size.slots]
+            slot = words[self._ring.queue + tail % self._ring.slots]
             words[_TAIL] = tail + 1
         self._busy.remove(slot)
         self.dropped += words[self._ring.widths + slot]
@@ -224,33 +227,31 @@ class SharedProducer:
 class SharedSample:
     """See `ReceivedSample`; its arrays are views of a slot."""
 
-    __slots__ = ("_producer", "_ring", "_slot", "arrays", "columns")
+    __slots__ = ("_bell", "_used", "_words", "arrays", "columns")
 
-    def __init__(self, ring: _Ring, slot: int, producer: int) -> None:
-        self._ring, self._slot, self._producer = ring, slot, producer
-        self.columns = ring.words[ring.widths + slot]
-        self.arrays: Arrays = dict(ring.views(slot, self.columns))
+    def __init__(self, ring: _Ring, slot: int, bell: Doorbell) -> None:
+        self._words, self._used, self._bell = ring.words, ring.used + slot, bell
+        self.columns = n = ring.words[ring.widths + slot]
+        self.arrays: Arrays = ring.full[slot].copy() if n == ring.columns else ring.views(slot, n)
 
     def release(self) -> None:
-        if self._slot >= 0:
-            self._ring.words[self._ring.used + self._slot] = 0
-            self._slot = -1
-            wake(self._producer)
+        if self._used >= 0:
+            self._words[self._used] = 0
+            self._used = -1
+            self._bell.ring()
 
 
 class SharedConsumer:
     """See `SampleConsumer`."""
 
-    def __init__(self, rings: list[_Ring], producers: list[int], waiter: Waiter) -> None:
-        self._rings, self._producers, self._waiter = rings, producers, waiter
+    def __init__(self, rings: list[_Ring], bells: list[Doorbell], sleeper: Sleeper) -> None:
+        self._rings, self._bells, self._sleeper = rings, bells, sleeper
         self._next = 0
 
     def get(self, timeout: float) -> ReceivedSample | None:
         sample = self._take()
         if sample is None and timeout > 0:
-            deadline = time.monotonic() + timeout
-            while sample is None and self._waiter.wait(deadline):
-                sample = self._take()
+            sample = self._sleeper.until(self._take, time.monotonic() + timeout)
         return sample
 
     def _take(self) -> SharedSample | None:
@@ -260,16 +261,21 @@ class SharedConsumer:
             i %= count
             ring = self._rings[i]
             words = ring.words
-            if words[_HEAD] == words[_TAIL]:
+            tail = words[_TAIL]
+            if words[_HEAD] == tail:
                 continue
-            with ring.two_writers():
-                tail = words[_TAIL]
-                if words[_HEAD] == tail:  # taken back meanwhile
-                    continue
-                slot = words[ring.queue + tail % ring.size.slots]
+            if ring.drops:
+                with ring.two_writers():
+                    tail = words[_TAIL]
+                    if words[_HEAD] == tail:  # taken back meanwhile
+                        continue
+                    slot = words[ring.queue + tail % ring.slots]
+                    words[_TAIL] = tail + 1
+            else:
+                slot = words[ring.queue + tail % ring.slots]
                 words[_TAIL] = tail + 1
             self._next = (i + 1) % count
-            return SharedSample(ring, slot, self._producers[i])
+            return SharedSample(ring, slot, self._bells[i])
         return None
 
     def waiting(self) -> int:

@@ -20,7 +20,7 @@ from srl_core.base.arrays import ALIGNMENT, Arrays, Schema, block_nbytes, block_
 from srl_core.base.codec import HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
 from srl_core.base.errors import RunError
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import copy_into
+from srl_core.streams.copying import copy_into, targets_of
 from srl_core.streams.links import InferenceSize, check_request, policy_spec_from_json, policy_spec_to_json
 from srl_core.streams.sockets import SocketEnd, listen
 
@@ -109,7 +109,7 @@ class _Wire:
         buffer[HEADER_NBYTES : HEADER_NBYTES + table.nbytes] = table.data.cast("B")
         offset = self.start(len(parts))
         for _, _, rows, arrays in parts:
-            copy_into(list(block_views(buffer, offset, self.schema, (rows,)).items()), arrays)
+            copy_into(targets_of(block_views(buffer, offset, self.schema, (rows,))), arrays)
             offset += self.part_nbytes[rows]
         return buffer[:offset]
 
@@ -148,7 +148,7 @@ class SocketClient:
 
     def post(self, member: int, request: Arrays) -> None:
         n = check_request(request, self._size.rows)
-        copy_into([(name, array[:n]) for name, array in self._staging[member].items()], request)
+        copy_into(targets_of({name: array[:n] for name, array in self._staging[member].items()}), request)
         if member not in self._staged:
             self._newest[member] += 1
         self._staged[member] = n
@@ -177,7 +177,7 @@ class SocketClient:
     def _take_in(self) -> None:
         while (received := self._end.receive()) is not None:
             try:
-                _, parts = self._replies.unpack(memoryview(received[1]))
+                _, parts = self._replies.unpack(received[1])
             except Malformed as error:
                 self._end.rejected[error.reason] += 1
                 continue
@@ -212,7 +212,7 @@ class SocketServer:
         while (received := self._end.receive()) is not None:
             peer, message = received
             try:
-                client, parts = self._requests.unpack(memoryview(message))
+                client, parts = self._requests.unpack(message)
                 if client >= self._size.clients or client % self._size.servers != self._index:
                     raise Malformed("sender")
             except Malformed as error:

@@ -26,7 +26,7 @@ from srl_core.base.arrays import Arrays, block_nbytes, block_views
 from srl_core.base.codec import COMPRESSED, HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
 from srl_core.base.errors import RunError
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import copy_into
+from srl_core.streams.copying import copy_into, targets_of
 from srl_core.streams.links import (
     DROP_OLDEST,
     SampleSize,
@@ -154,7 +154,7 @@ class _Buffers:
     def __init__(self, index: int, wire: _Wire, end: SocketEnd) -> None:
         self._index, self._wire, self._end = index, wire, end
         self._memory = [np.zeros(wire.raw_nbytes, np.uint8).data for _ in range(wire.buffers)]
-        self._full = [list(wire.arrays(m, HEADER_NBYTES, wire.size.columns).items()) for m in self._memory]
+        self._full = [targets_of(wire.arrays(m, HEADER_NBYTES, wire.size.columns)) for m in self._memory]
         self.columns = [0] * wire.buffers
         self.outstanding: set[int] = set()
         """Slots that the consumer has not released."""
@@ -165,7 +165,7 @@ class _Buffers:
         if columns == wire.size.columns:
             targets = self._full[slot]
         else:
-            targets = list(wire.arrays(self._memory[slot], HEADER_NBYTES, columns).items())
+            targets = targets_of(wire.arrays(self._memory[slot], HEADER_NBYTES, columns))
         copy_into(targets, sample)
         self.columns[slot] = columns
 
@@ -318,7 +318,7 @@ class SocketConsumer:
         while (received := self._end.receive()) is not None:
             peer, message = received
             try:
-                slot, columns, arrays = self._wire.open(memoryview(message), self._index)
+                slot, columns, arrays = self._wire.open(message, self._index)
             except Malformed as error:
                 self._end.rejected[error.reason] += 1
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections import Counter
@@ -68,21 +69,25 @@ class SocketEnd:
         while True:
             try:
                 sender = socket.recv(zmq.DONTWAIT) if self._router else b""
-                frame = socket.recv(zmq.DONTWAIT, copy=self._copy)
+                frame = memoryview(socket.recv(zmq.DONTWAIT)) if self._copy else self._share()
             except zmq.Again:
                 return None
             if not socket.rcvmore:
-                return sender, frame if self._copy else frame.buffer
+                return sender, frame
             self.rejected["frames"] += 1
             while socket.rcvmore:
                 socket.recv()
+
+    def _share(self) -> memoryview:
+        frame = self._socket.recv(zmq.DONTWAIT, copy=False)
+        return frame.buffer
 
     def wait(self, deadline: float) -> bool:
         """Wait for a message until `deadline` (`time.monotonic()`); False where it has passed. Raises `Stopped`."""
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        for source, _ in self._poller.poll(min(left, 3600.0) * 1000):
+        for source, _ in self._poller.poll(math.ceil(min(left, 3600.0) * 1000)):
             if source == self._stop:
                 raise Stopped
         return True

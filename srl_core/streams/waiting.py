@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from srl_core.api import Stopped
 from srl_core.base.stop import StopFlag
 
+_T = TypeVar("_T")
+
 
 def make_event() -> int:
-    """A new eventfd for `Waiter` and `wake`."""
+    """A new eventfd for `wake`."""
     return os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
 
@@ -28,17 +33,54 @@ def clear(fd: int) -> None:
         os.eventfd_read(fd)
 
 
-class Waiter:
-    """One end's wait for wake-ups. After each, the caller looks at the counters again: a wake-up is only a hint."""
+class Doorbell:
+    """Lets one end sleep until the other rings, where system calls are made only if it does sleep.
 
-    def __init__(self, fd: int, stop: StopFlag) -> None:
-        self._fd, self._stop = fd, stop.fileno()
+    The sleeper raises a flag in shared memory and then looks at the counters once more; who has changed a counter then
+    looks at the flag. Between its write and its look each puts a full fence, so that not both can miss the other's
+    write. Taking a lock is an atomic read-modify-write operation, and on x86-64 that is such a fence.
+    """
+
+    def __init__(self, flag: memoryview, event: int) -> None:
+        """`flag`: one word in shared memory that only the sleeper writes; `event`: its eventfd."""
+        self._flag, self._event = flag, event
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release
+
+    def ring(self) -> None:
+        """Wake the sleeper, if there is one; to be called after the counter is written."""
+        self._acquire()
+        self._release()
+        if self._flag[0]:
+            wake(self._event)
+
+
+class Sleeper:
+    """The sleeping end of a `Doorbell`. After each wake-up it looks at the counters again: that is only a hint."""
+
+    def __init__(self, flag: memoryview, event: int, stop: StopFlag) -> None:
+        self._flag, self._event, self._stop = flag, event, stop.fileno()
+        self._lock = threading.Lock()
         self._poll = select.poll()
-        self._poll.register(fd, select.POLLIN)
+        self._poll.register(event, select.POLLIN)
         self._poll.register(self._stop, select.POLLIN)
 
-    def wait(self, deadline: float) -> bool:
-        """Wait for a wake-up until `deadline` (`time.monotonic()`); False where it has passed. Raises `Stopped`."""
+    def until(self, look: Callable[[], _T | None], deadline: float) -> _T | None:
+        """What `look` returns as soon as that is not None, or None at `deadline` (`time.monotonic()`).
+
+        Raises `Stopped`.
+        """
+        self._flag[0] = 1
+        try:
+            with self._lock:  # the fence
+                pass
+            while (found := look()) is None and self._wait(deadline):
+                pass
+            return found
+        finally:
+            self._flag[0] = 0
+
+    def _wait(self, deadline: float) -> bool:
         left = deadline - time.monotonic()
         if left <= 0:
             return False
