@@ -69,7 +69,7 @@ def test_truncation_bootstraps_from_the_final_observation_and_termination_does_n
 
 
 def test_hand_computed_table():
-    """gamma .5, lambda .5; errors by hand: step 0: 1+.5*2-1=1, step 1: 2+.5*4-2=2 (cut), final, step 3: 4+.5*1-1=3.5."""
+    """Gamma .5, lambda .5; errors: step 0: 1+.5*2-1=1, step 1: 2+.5*4-2=2 (cut), final, step 3: 4+.5*1-1=3.5."""
     flag = np.zeros((5, 1), bool)
     truncated, first, valid = flag.copy(), flag.copy(), ~flag
     truncated[1], valid[2], first[3] = True, False, True

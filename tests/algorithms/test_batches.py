@@ -64,7 +64,9 @@ def test_frame_ages():
     np.testing.assert_array_equal(frame_ages(first, 3), [[2, 0], [2, 1], [0, 2], [1, 2], [2, 0], [2, 1]])
 
 
-@pytest.mark.parametrize(("usable_rate", "size", "count"), [(1.0, 64, 10), (0.9, 64, 9), (0.1, 64, 1), (1.0, 10_000, 1)])
+@pytest.mark.parametrize(
+    ("usable_rate", "size", "count"), [(1.0, 64, 10), (0.9, 64, 9), (0.1, 64, 1), (1.0, 10_000, 1)]
+)
 def test_minibatches_hold_every_usable_step_once(usable_rate, size, count):
     usable = np.zeros(640, bool)
     usable[: int(640 * usable_rate)] = True

@@ -54,7 +54,10 @@ def test_a_bad_value_is_named(name: str, value: float) -> None:
     ("changes", "message"),
     [
         ({"entropy_schedule": "linear"}, r"entropy_schedule_steps is 0; it must be at least 1 for a linear"),
-        ({"entropy_schedule": "exponential", "entropy_schedule_steps": 5}, r"entropy_final is 0\.0; it must be above 0"),
+        (
+            {"entropy_schedule": "exponential", "entropy_schedule_steps": 5},
+            r"entropy_final is 0\.0; it must be above 0",
+        ),
         ({"network": NetworkConfig(recurrent="lstm"), "chunk_steps": 3}, r"chunk_steps is 3; it must divide .* 20"),
         ({"network": NetworkConfig(recurrent="gru"), "minibatch_size": 9}, r"minibatch_size is 9; .* one chunk.* 10"),
         ({"network": NetworkConfig(hidden=(4, 0))}, r"network\.hidden is \[4, 0\]"),

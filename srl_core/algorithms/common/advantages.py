@@ -52,7 +52,8 @@ def gae(trajectories: Trajectories, values: np.ndarray, gamma: float, lam: float
     advantages = np.zeros_like(values)
     advantages[:-1] = trajectories.errors(values, gamma)
     for t in range(len(values) - 2, -1, -1):
-        advantages[t] += decay[t] * advantages[t + 1]
+        # Not a product with zero: what is not finite in one episode stays out of the one before.
+        advantages[t] += np.where(decay[t] > 0, decay[t] * advantages[t + 1], 0.0)
     return advantages
 
 

@@ -36,7 +36,7 @@ def vtrace(
     correction = np.zeros_like(values)
     advantages = np.zeros_like(values)
     for t in range(len(values) - 2, -1, -1):
-        carried = decay[t] * correction[t + 1]
+        carried = np.where(decay[t] > 0, decay[t] * correction[t + 1], 0.0)
         correction[t] = rho[t] * errors[t] + c[t] * carried
         advantages[t] = errors[t] + lam * carried
     return advantages, values + correction

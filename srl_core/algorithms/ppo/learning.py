@@ -56,6 +56,7 @@ class PPO:
         )
         self._images = policy.new_image_buffer()
 
+    @np.errstate(invalid="ignore", over="ignore")  # numbers that are not finite are dealt with, not warned of
     def update(self, batch: SampleBatch) -> dict[str, float]:
         """See `srl_core.api.Algorithm`. A gradient step in which something is not finite changes nothing."""
         config, spec = self.config, batch.spec

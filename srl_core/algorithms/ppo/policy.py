@@ -66,16 +66,16 @@ class ActorCriticPolicy:
             self._acting_is_current = True
         observation, state = {}, {}
         for name in self.spec.observation:
-            x = torch.from_numpy(request[f"observation.{name}"])
+            x = _tensor(request[f"observation.{name}"])
             if self._images is not None and name == self._acting.image:
                 observation[name] = self._images.load(x)
             else:
                 observation[name] = x.to(self.device)
         for name in self.spec.state:
-            state[name] = torch.from_numpy(request[f"state.{name}"]).to(self.device)
+            state[name] = _tensor(request[f"state.{name}"]).to(self.device)
         mask = observation[ACTION_MASK] if self._masked else None
-        first = torch.from_numpy(request["first"])[None].to(self.device)
-        noise = torch.from_numpy(request["noise"]).to(self.device)
+        first = _tensor(request["first"])[None].to(self.device)
+        noise = _tensor(request["noise"]).to(self.device)
         parameters, value, after = self._acting(observation, state, first)
         action, log_prob = self.distribution.sample(parameters, noise, mask, greedy=greedy)
         reply = {"action": action.cpu().numpy(), "log_prob": log_prob.cpu().numpy(), "value": value.cpu().numpy()}
@@ -102,6 +102,11 @@ class ActorCriticPolicy:
         if self.popart is not None:
             self.popart.statistics = np.array(parameters[STATISTICS])
         self.parameters_changed()
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    """A view, but for read-only memory, which torch must not share."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def encoder_dtype(precision: Precision, device: torch.device) -> torch.dtype:
