@@ -28,12 +28,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from srl_core.api import ReceivedSample, SampleSpec
 from srl_core.base.arrays import ALIGNMENT, Arrays, block_nbytes, block_views
 from srl_core.base.errors import UserError
 from srl_core.base.shared import SharedBlock
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import copy_into, targets_of
+from srl_core.streams.copying import BlockFinder, copy_into, targets_of
 from srl_core.streams.links import DROP_OLDEST, SampleSize, check_columns, sample_spec_from_json, sample_spec_to_json
 from srl_core.streams.waiting import Doorbell, Sleeper, make_event
 
@@ -142,6 +144,9 @@ class _Ring:
         self.queue, self.used, self.widths = (_LISTS + i * size.slots for i in range(3))
         self.full = [self.views(slot, size.columns) for slot in range(size.slots)]
         """Arrays of each slot for a sample of the usual width."""
+        memory = np.frombuffer(block.buffer, np.uint8)
+        starts = range(self._slots, self._slots + slots, self._slot_nbytes)
+        self.blocks = [memory[start : start + self._slot_nbytes] for start in starts]
 
     def views(self, slot: int, columns: int) -> Arrays:
         """Arrays [L, columns, ...] in `slot`."""
@@ -165,6 +170,7 @@ class SharedProducer:
     def __init__(self, ring: _Ring, sleeper: Sleeper, consumer: Doorbell) -> None:
         self._ring, self._sleeper, self._consumer = ring, sleeper, consumer
         self._targets = [targets_of(arrays) for arrays in ring.full]
+        self._finder = BlockFinder(ring.full[0])
         self._head = ring.words[_HEAD]
         self._free: list[int] = []
         self._busy = deque(range(ring.slots))
@@ -178,11 +184,16 @@ class SharedProducer:
         if slot is None:
             self.dropped += n
             return
-        try:
-            copy_into(self._targets[slot] if n == ring.columns else targets_of(ring.views(slot, n)), sample)
-        except BaseException:
-            self._free.append(slot)
-            raise
+        block = self._finder.find(sample) if n == ring.columns else None
+        if block is not None:
+            ring.blocks[slot][: len(block)] = block
+        else:
+            try:
+                copy_into(self._targets[slot] if n == ring.columns else targets_of(ring.views(slot, n)), sample)
+            except BaseException:
+                self._finder.forget()
+                self._free.append(slot)
+                raise
         words, head = ring.words, self._head
         words[ring.widths + slot] = n
         words[ring.queue + head % ring.slots] = slot

@@ -2,8 +2,9 @@
 
 A producer lays its sample out in a buffer of its own, header first, and sends that as one frame. Queues inside the
 socket library do not bound memory, so credits do: a producer may have `slots` samples on their way or at the consumer,
-and each release sends the slot's number back. A producer that blocks waits for one. A producer that drops its oldest
-sample keeps `slots` more of its own, which a thread sends as credits come back, and drops the oldest of these.
+and the numbers of released slots come back, a few in one message where the producer has others meanwhile. A producer
+that blocks waits for one. A producer that drops its oldest sample keeps `slots` more of its own, which a thread sends
+as credits come back, and drops the oldest of these.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import secrets
 import socket
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ from srl_core.base.arrays import Arrays, block_nbytes, block_views
 from srl_core.base.codec import COMPRESSED, HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
 from srl_core.base.errors import RunError
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import copy_into, targets_of
+from srl_core.streams.copying import BlockFinder, copy_into, targets_of
 from srl_core.streams.links import (
     DROP_OLDEST,
     SampleSize,
@@ -85,7 +86,7 @@ class SocketSampleLink:
 
     def producer(self, index: int) -> BlockingProducer | DroppingProducer:
         port = self._listeners[index % self._size.consumers].getsockname()[1]
-        end = SocketEnd(port, self._stop, max_nbytes=HEADER_NBYTES, queue=self._size.slots)
+        end = SocketEnd(port, self._stop, max_nbytes=self._wire.credits_nbytes, queue=self._size.slots)
         kind = DroppingProducer if self._size.when_full == DROP_OLDEST else BlockingProducer
         return kind(index, self._wire, end)
 
@@ -116,6 +117,8 @@ class _Wire:
         self.raw_nbytes = HEADER_NBYTES + self.body_nbytes(size.columns)
         incompressible = self.raw_nbytes // 255 + 16 if self.lz4 else 0
         self.max_nbytes = self.raw_nbytes + incompressible
+        self.credits_nbytes = HEADER_NBYTES + 4 * self.buffers
+        """Of the longest list of released slots, each a uint32."""
 
     def body_nbytes(self, columns: int) -> int:
         return block_nbytes(self.spec.schema, self.spec.leading(columns))
@@ -147,6 +150,20 @@ class _Wire:
             raise Malformed("size")
         return header.slot, header.count, self.arrays(memoryview(body), 0, header.count)
 
+    def open_credits(self, message: memoryview) -> list[int]:
+        """Numbers of released slots; `Malformed` where anything is not as it must be."""
+        header = self.envelope.open(message)
+        if header.kind != CREDIT:
+            raise Malformed("kind")
+        if header.count > self.buffers or len(message) != HEADER_NBYTES + 4 * header.count:
+            raise Malformed("size")
+        return np.frombuffer(message, np.uint32, header.count, HEADER_NBYTES).tolist()
+
+    def seal_credits(self, consumer: int, slots: list[int]) -> bytes:
+        message = bytearray(HEADER_NBYTES)
+        self.envelope.seal(message, CREDIT, consumer, 0, 0, len(slots))
+        return bytes(message) + np.array(slots, np.uint32).tobytes()
+
 
 class _Buffers:
     """A producer's messages, each laid out in memory of its own."""
@@ -154,19 +171,26 @@ class _Buffers:
     def __init__(self, index: int, wire: _Wire, end: SocketEnd) -> None:
         self._index, self._wire, self._end = index, wire, end
         self._memory = [np.zeros(wire.raw_nbytes, np.uint8).data for _ in range(wire.buffers)]
-        self._full = [targets_of(wire.arrays(m, HEADER_NBYTES, wire.size.columns)) for m in self._memory]
+        layouts = [wire.arrays(memory, HEADER_NBYTES, wire.size.columns) for memory in self._memory]
+        self._full = [targets_of(layout) for layout in layouts]
+        self._finder = BlockFinder(layouts[0])
         self.columns = [0] * wire.buffers
         self.outstanding: set[int] = set()
         """Slots that the consumer has not released."""
         self._number = 0
 
     def fill(self, slot: int, sample: Arrays, columns: int) -> None:
-        wire = self._wire
-        if columns == wire.size.columns:
-            targets = self._full[slot]
+        wire, memory = self._wire, self._memory[slot]
+        if columns != wire.size.columns:
+            copy_into(targets_of(wire.arrays(memory, HEADER_NBYTES, columns)), sample)
+        elif (block := self._finder.find(sample)) is not None:
+            memory[HEADER_NBYTES : HEADER_NBYTES + len(block)] = block.data
         else:
-            targets = targets_of(wire.arrays(self._memory[slot], HEADER_NBYTES, columns))
-        copy_into(targets, sample)
+            try:
+                copy_into(self._full[slot], sample)
+            except BaseException:
+                self._finder.forget()
+                raise
         self.columns[slot] = columns
 
     def send(self, slot: int) -> None:
@@ -187,14 +211,14 @@ class _Buffers:
         back = []
         while (received := self._end.receive()) is not None:
             try:
-                header = self._wire.envelope.open(received[1])
-                if header.kind != CREDIT or header.slot not in self.outstanding:
+                slots = self._wire.open_credits(received[1])
+                if len(slots) != len(self.outstanding.intersection(slots)):
                     raise Malformed("credit")
             except Malformed as error:
                 self._end.rejected[error.reason] += 1
                 continue
-            self.outstanding.remove(header.slot)
-            back.append(header.slot)
+            self.outstanding.difference_update(slots)
+            back += slots
         return back
 
 
@@ -301,13 +325,19 @@ class SocketConsumer:
     def __init__(self, index: int, wire: _Wire, end: SocketEnd) -> None:
         self._index, self._wire, self._end = index, wire, end
         self._arrived: deque[SocketSample] = deque()
-        self._credit = bytearray(HEADER_NBYTES)
+        self._credits: dict[bytes, list[int]] = {}
+        """Released slots that their producers have not been told of."""
+        self._uncredited: Counter[bytes] = Counter()
+        """Samples of each producer that have arrived and that it still counts as under way."""
+        self._slots = wire.size.slots
         self.rejected = end.rejected
 
     def get(self, timeout: float) -> ReceivedSample | None:
         if not self._arrived:
             self._take_in()
             if not self._arrived and timeout > 0:
+                for peer in list(self._credits):  # they may be what is waited for
+                    self._send_credits(peer)
                 deadline = time.monotonic() + timeout
                 while not self._arrived and self._end.wait(deadline):
                     self._take_in()
@@ -322,11 +352,19 @@ class SocketConsumer:
             except Malformed as error:
                 self._end.rejected[error.reason] += 1
                 continue
+            self._uncredited[peer] += 1
             self._arrived.append(SocketSample(self, peer, slot, columns, arrays))
 
     def give_credit(self, peer: bytes, slot: int) -> None:
-        self._wire.envelope.seal(self._credit, CREDIT, self._index, 0, slot, 0)
-        self._end.send(self._credit, peer)
+        credits = self._credits.setdefault(peer, [])
+        credits.append(slot)
+        if len(credits) >= self._slots // 4 or self._uncredited[peer] >= self._slots:
+            self._send_credits(peer)
+
+    def _send_credits(self, peer: bytes) -> None:
+        credits = self._credits.pop(peer)
+        self._uncredited[peer] -= len(credits)
+        self._end.send(self._wire.seal_credits(self._index, credits), peer)
 
     def waiting(self) -> int:
         """Those that had arrived when the stream was last looked at; other threads must leave the socket alone."""

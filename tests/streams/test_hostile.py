@@ -213,7 +213,7 @@ def test_a_producer_refuses_credits_it_is_not_owed(samples) -> None:
     producer.put(numbered(0, 1))
     sample = consumer.get(PATIENCE)
     for slot in (8, 9):
-        consumer.give_credit(sample._peer, slot)
+        consumer.give_credit(sample._peer, slot)  # with two slots, credits go out one by one
     sample.release()
     producer.put(numbered(1, 1))
     producer.put(numbered(2, 1))  # needs the credit
