@@ -29,7 +29,9 @@ def atari_ppo(game: str = "Pong", profile: str = "desk") -> Experiment:
             learning_rate=5e-4,
             gae_lambda=0.95,
             entropy_coefficient=0.01,
-            minibatch_size=256,
+            # Each step is trained on once: many small gradient steps learn several times as much from it as few large
+            # ones, for a tenth more CPU time.
+            minibatch_size=64,
             gradient_clip=0.5,
         ),
         name=f"{game.lower()}-ppo",
@@ -45,8 +47,8 @@ def atari_ppo(game: str = "Pong", profile: str = "desk") -> Experiment:
         return replace(
             desk,
             actor=replace(desk.actor, count=2),
-            evaluation=EvaluationConfig(interval_seconds=4.0, final=True, episodes=1, envs=1),
-            budget=BudgetConfig(seconds=12.0),
+            evaluation=EvaluationConfig(interval_seconds=2.0, final=True, episodes=1, envs=1),
+            budget=BudgetConfig(env_steps=20_000),
         )
     larger = replace(
         desk,

@@ -83,19 +83,15 @@ class FakeRunner:
 
     def __call__(self, run: RunSpec, run_dir: Path) -> None:
         (self.resumed if (run_dir / "metadata.json").exists() else self.started).append(run.id)
-        if (run_dir / "metadata.json").exists():
-            directory = RunDirectory.open(run_dir, to_json(run.experiment))
-        else:
-            directory = RunDirectory.create(run_dir, to_json(run.experiment), seed=run.seed)
+        directory = RunDirectory.create(run_dir, to_json(run.experiment), seed=run.seed)
         try:
-            directory.start()
             if run.id in self.dies:
                 self.dies.remove(run.id)
                 directory.metrics.write_text('{"kind": "progress", "t": 1.0, "env')
                 return
             self._measure(run, run_dir)
-            counts = {"env_steps_consumed": 2_000_000.0}
-            directory.finish("completed", wall_seconds=1200.0, cpu_seconds=2300.0, counts=counts)
+            directory.update(seconds=1200.0, cpu_seconds=2300.0, counts={"env_steps_consumed": 2_000_000.0})
+            directory.finish("completed")
         finally:
             directory.close()
 
@@ -109,5 +105,5 @@ class FakeRunner:
             return
         rate = 2700.0 * (1 - 0.45 ** float(run.x)) * (1.0 if run.system.startswith("inline") else 0.93)
         rate *= generator(run.seed, run.slug).uniform(0.97, 1.03)
-        lines = throughput_lines(run.experiment.budget.seconds, rate)
+        lines = throughput_lines(run.experiment.budget.seconds or 10.0, rate)
         write_lines(run_dir / "metrics.jsonl", lines)
