@@ -282,16 +282,17 @@ class DroppingProducer:
         try:
             while not self._closed:
                 clear(self._event)
-                back = self._buffers.credits()
-                with self._lock:
-                    self._free += back
                 while len(self._buffers.outstanding) < self._size.slots:
                     with self._lock:
                         if not self._staged:
                             break
                         slot = self._staged.popleft()
                     self._buffers.send(slot)
-                self._end.wait(math.inf)
+                back = self._buffers.credits()  # after sending, which may have swallowed their announcement
+                with self._lock:
+                    self._free += back
+                if not back:
+                    self._end.wait(math.inf)
         except Stopped:
             pass
 
@@ -335,16 +336,17 @@ class SocketConsumer:
     def get(self, timeout: float) -> ReceivedSample | None:
         if not self._arrived:
             self._take_in()
-            if not self._arrived and timeout > 0:
-                for peer in list(self._credits):  # they may be what is waited for
-                    self._send_credits(peer)
-                deadline = time.monotonic() + timeout
-                while not self._arrived and self._end.wait(deadline):
-                    self._take_in()
+        if not self._arrived and timeout > 0:
+            for peer in list(self._credits):  # they may be what is waited for
+                self._send_credits(peer)
+            deadline = time.monotonic() + timeout
+            self._take_in()
+            while not self._arrived and self._end.wait(deadline):
+                self._take_in()
         return self._arrived.popleft() if self._arrived else None
 
     def _take_in(self) -> None:
-        """All that is here: at most the credits of all producers, and what strangers send is dropped at once."""
+        """What is here, which credits bound; strangers' messages are dropped at once."""
         while (received := self._end.receive()) is not None:
             peer, message = received
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import select
 import socket
 import time
 from collections import Counter
@@ -53,15 +53,15 @@ class SocketEnd:
             self._socket.bind(address(port))
         self._copy = max_nbytes < COPY_BELOW
         self._stop = stop.fileno()
-        self._poller = zmq.Poller()
-        self._poller.register(self._socket, zmq.POLLIN)
-        self._poller.register(self._stop, zmq.POLLIN)
+        self._poll = select.epoll()
+        for fd in (self._socket.fileno(), self._stop):
+            self._poll.register(fd, select.EPOLLIN)
         self.rejected: Counter[str] = Counter()
         """Messages that were refused, by reason."""
 
     def watch(self, fd: int) -> None:
         """End waits also when `fd` is readable."""
-        self._poller.register(fd, zmq.POLLIN)
+        self._poll.register(fd, select.EPOLLIN)
 
     def receive(self) -> tuple[bytes, memoryview] | None:
         """Sender and frame of the next message, if one is here. Messages of several frames are refused."""
@@ -83,12 +83,15 @@ class SocketEnd:
         return frame.buffer
 
     def wait(self, deadline: float) -> bool:
-        """Wait for a message until `deadline` (`time.monotonic()`); False where it has passed. Raises `Stopped`."""
+        """Wait for news until `deadline` (`time.monotonic()`); False where it has passed. Raises `Stopped`.
+
+        To be called right after `receive` returned None: what arrives is announced once, to any call on the socket.
+        """
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        for source, _ in self._poller.poll(math.ceil(min(left, 3600.0) * 1000)):
-            if source == self._stop:
+        for fd, _ in self._poll.poll(min(left, 3600.0)):
+            if fd == self._stop:
                 raise Stopped
         return True
 
@@ -103,5 +106,6 @@ class SocketEnd:
         return True
 
     def close(self) -> None:
+        self._poll.close()
         self._socket.close()
         self._context.term()
