@@ -28,6 +28,11 @@ class Algorithm(Protocol):
         """The policy that is trained; its parameters are those that the last update left."""
         ...
 
+    @property
+    def skip_reason(self) -> str:
+        """What was not finite in the gradient step that was last skipped; empty where none was."""
+        ...
+
     def update(self, batch: SampleBatch) -> dict[str, float]:
         """Train on `batch` (it may be kept until the call returns, not longer) and return metrics.
 

@@ -64,11 +64,11 @@ class ActorWorker:
         if not self._simulated:
             self._flush()
         began = time.monotonic() if timeout else 0.0
-        for channel in self._channels:
-            if not channel.collect(member, timeout):
-                return False
+        replied = all(channel.collect(member, timeout) for channel in self._channels)
         if timeout:
             self._row.add("wait_seconds", time.monotonic() - began)
+        if not replied:
+            return False
         self._waiting.popleft()
         spec = self._context.environment
         actions = np.zeros((spec.rows, spec.action.dims), spec.action.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from srl_core.api import InferenceClient, Tick
 from srl_core.base.arrays import Arrays, with_prefix, zeros
+from srl_core.base.errors import RunError
 from srl_core.base.seeding import generator
 from srl_core.workers.context import Route, WorkerContext
 from srl_core.workers.local_inference import LocalInference
@@ -40,10 +41,12 @@ class ActorChannel:
         self._rows = (env_rows + np.array(route.agents)).ravel()
         self._all_rows = len(self._rows) == spec.rows
         trained = np.isin(self._rows % agents, route.trained)
+        self._trained_anywhere = sorted({agent for r in context.routes for agent in r.trained})
         self._trained = None if trained.all() else np.flatnonzero(trained)
         self._columns = int(trained.sum())
         self._env_of_row = self._rows // agents
         self._num_envs = spec.num_envs
+        self._deterministic = context.deterministic
         self._state_schema = with_prefix("state", channel.spec.state)
         self._dims = spec.action.dims
         self._client: InferenceClient
@@ -80,7 +83,7 @@ class ActorChannel:
         m.rows = None if present.all() else np.flatnonzero(present)
         request = self._request(m, tick.observation, first, m.rows)
         m.active = active if m.rows is None else active[m.rows]
-        m.shares = self._shares(m)
+        m.shares = self._shares(m, tick)
         m.request, m.reply = request, None
         m.asked = bool(len(m.active))
         if m.asked:
@@ -94,15 +97,14 @@ class ActorChannel:
         request["first"], request["noise"] = first, noise
         return request if rows is None else {name: array[rows] for name, array in request.items()}
 
-    def _shares(self, m: _Member) -> np.ndarray:
-        """Split each env step evenly among the environment's acting, trained rows."""
+    def _shares(self, m: _Member, tick: Tick) -> np.ndarray:
+        """Split each env step evenly among the environment's acting, trained agents, those of other policies included:
+        so that no step counts twice."""
         rows = np.arange(len(self._rows)) if m.rows is None else m.rows
-        counted = m.active.copy()
-        if self._trained is not None:
-            counted &= np.isin(rows, self._trained)
-        envs = self._env_of_row[rows]
-        acting = np.bincount(envs[counted], minlength=self._num_envs)
-        return np.where(counted, 1.0 / np.maximum(acting[envs], 1), 0.0).astype(np.float32)
+        counted = m.active if self._trained is None else m.active & np.isin(rows, self._trained)
+        acting = tick.active.reshape(self._num_envs, -1)[:, self._trained_anywhere].sum(1)
+        share = 1.0 / np.maximum(acting, 1)
+        return np.where(counted, share[self._env_of_row[rows]], 0.0).astype(np.float32)
 
     def _record_skipped_finals(self, member: int, tick: Tick) -> None:
         """Same-step autoreset: give the final observations the steps of their own that they have everywhere else."""
@@ -121,7 +123,11 @@ class ActorChannel:
         self._client.post(member, request)
         self._client.flush()
         while (reply := self._client.collect(member, 1.0)) is None:
-            pass
+            if self._deterministic:
+                raise RunError(
+                    "an environment that restarts within the step that ends an episode needs an answer at once, which "
+                    "a policy worker of the same thread cannot give; use actor.inference=inline or start processes"
+                )
         self._append(m, rows, request, reply, np.zeros(len(rows), bool), np.zeros(len(rows), np.float32))
 
     def flush(self) -> None:

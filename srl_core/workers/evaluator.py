@@ -47,8 +47,9 @@ def play_episodes(
             request["noise"] = rng.random((len(mine), spec.action.dims), np.float32)
             reply = policy.act(request, greedy=greedy)
             actions[mine] = reply["action"]
+            absent = ~(tick.active | tick.first)[mine]  # such an agent keeps its state, as in an actor
             for name in state:
-                state[name] = reply[name]
+                state[name] = np.where(absent.reshape(-1, *[1] * (state[name].ndim - 1)), state[name], reply[name])
         if on_tick is not None:
             on_tick(tick, actions)
         environment.send(actions)

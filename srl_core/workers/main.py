@@ -22,6 +22,10 @@ from srl_core.workers.plan import open_context, read_plan
 POLL_SECONDS = 0.5
 """Longest wait of one poll, so that heartbeat and CPU time stay fresh."""
 
+NICENESS = {"actor": 5, "evaluator": 5}
+"""Those that make data give way to those that use it: on busy cores the trainer then waits for samples, and hardly ever
+samples for the trainer, so that they are fresh. With equal shares of the cores the queues stay full, and stale."""
+
 
 def run_worker(kind: str, context: WorkerContext) -> None:
     """The life cycle of one worker; returns when it is finished or the run's stop flag is set."""
@@ -53,6 +57,7 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=kind, required=True)
     args = parser.parse_args()
     die_with_parent(args.parent)
+    os.nice(NICENESS.get(args.kind, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the controller decides
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the stack of a hanging worker, even inside C code

@@ -68,7 +68,7 @@ class TrainerWorker:
     def poll(self, timeout: float) -> PollResult:
         """Take in what has arrived and train on one batch; wait at most `timeout` seconds for it."""
         if self._finished:
-            return PollResult(False, finished=True)
+            return self._rest(timeout)
         began = time.monotonic()
         self._take_in(timeout)
         batch = self._queue.get()
@@ -76,7 +76,11 @@ class TrainerWorker:
         if batch is None:
             if not self._context.deterministic:
                 self._finished = self._budget_spent()
-            return PollResult(False, finished=self._finished)
+            return PollResult(False)
+        if self._stale(batch):  # it aged while it waited, and its further uses would be older still
+            self._row.add("stale_batches", 1)
+            self._source.recycle(batch)
+            return PollResult(True)
         self._train(batch)
         if not self._queue.done(batch):
             self._source.recycle(batch)
@@ -85,7 +89,18 @@ class TrainerWorker:
         self._finished = self._budget_spent()
         if not self._context.deterministic and self.checkpoint_due():
             self.save()
-        return PollResult(True, finished=self._finished)
+        return PollResult(True)
+
+    def _rest(self, timeout: float) -> PollResult:
+        """This trainer is done. Until all are, what still comes is dropped: a full stream would stop the actors."""
+        table = self._context.table
+        self._row.set("finished", 1)
+        if all(table.row(name).get("finished") for name in table.rows() if name.startswith("trainer-")):
+            return PollResult(False, finished=True)
+        batch = self._source.next(timeout)
+        if batch is not None:
+            self._source.recycle(batch)
+        return PollResult(batch is not None)
 
     def checkpoint_due(self) -> bool:
         """Whether it is time for the next checkpoint."""
@@ -111,10 +126,8 @@ class TrainerWorker:
         return 0 <= batch.oldest_version() < self.version - self._config.max_staleness
 
     def _train(self, batch: SampleBatch) -> None:
-        if self._stale(batch):  # it aged while it waited
-            self._row.add("stale_batches", 1)
-            return
-        staleness = self.version - float(batch.sample_part("version")[batch.sample_part("valid")].mean())
+        versions = batch.sample_part("version")[batch.sample_part("valid")]
+        staleness = self.version - float(versions.mean()) if len(versions) else 0.0
         new_steps = batch.env_steps() if batch.uses == 0 else 0.0
         metrics = self.algorithm.update(batch)
         self.updates += 1
@@ -133,7 +146,7 @@ class TrainerWorker:
             "train",
             {
                 "t": self._context.clock.now(),
-                "env_steps": self.env_steps,
+                "env_steps": self._context.table.total("env_steps_consumed"),
                 "version": self.version,
                 "update": self.updates,
                 "policy": self._context.policy,
@@ -160,13 +173,14 @@ class TrainerWorker:
         if self._skipped_in_a_row >= self._config.max_skipped:
             raise RunError(
                 f"{self._skipped_in_a_row} updates in a row were skipped because a number was not finite "
-                "(trainer.max_skipped); look at rewards, observations and the learning rate"
+                f"(trainer.max_skipped), last {self.algorithm.skip_reason}; "
+                "look at rewards, observations and the learning rate"
             )
 
     def _budget_spent(self) -> bool:
         budget = self._context.experiment.budget
         return (
-            bool(budget.env_steps and self.env_steps >= budget.env_steps)
+            bool(budget.env_steps and self._context.table.total("env_steps_consumed") >= budget.env_steps)
             or bool(budget.updates and self.updates >= budget.updates)
             or bool(budget.seconds and self._context.clock.now() >= budget.seconds)
             or self._context.table.total("target_reached") > 0

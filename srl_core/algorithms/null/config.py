@@ -61,6 +61,7 @@ class NullAlgorithm:
 
     def __init__(self, policy: NullPolicy, *, read: bool) -> None:
         self.policy = policy
+        self.skip_reason = ""
         self._read = read
 
     def update(self, batch: SampleBatch) -> dict[str, float]:
