@@ -39,7 +39,7 @@ SIZES = {"30kB": (4, 432), "1MiB": (16, 4056)}
 """Trajectories of a sample and bytes of an observation."""
 
 REQUESTS = (1, 64)
-SLOTS = 8
+SLOTS = 32
 COPY_BELOW = 65536
 """Bytes of a message from which on bare pyzmq is faster without copies."""
 BACKENDS = ("shared_memory", "socket")

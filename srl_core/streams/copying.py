@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_core.base.arrays import Arrays
+from srl_core.base.arrays import Arrays, Schema, block_nbytes, block_views
 
 Target = tuple[str, np.ndarray, tuple[int, ...], np.dtype]
 """Name, memory, and the memory's shape and dtype, which are quicker to compare when they are at hand."""
@@ -34,6 +34,20 @@ def copy_into(targets: Sequence[Target], arrays: Mapping[str, np.ndarray]) -> No
             target[...] = array
     except KeyError:
         raise _mismatch(targets, arrays) from None
+
+
+class Layout:
+    """The arrays of `block_views` with all arithmetic done before: for memory that is new with every message."""
+
+    def __init__(self, schema: Schema, leading: Mapping[str, tuple[int, ...]] | tuple[int, ...]) -> None:
+        self.nbytes = block_nbytes(schema, leading)
+        example = block_views(np.zeros(self.nbytes, np.uint8).data, 0, schema, leading)
+        start = _address(next(iter(example.values())))
+        self._fields = [(name, a.shape, a.dtype, _address(a) - start) for name, a in example.items()]
+
+    def views(self, buffer: memoryview | bytes, offset: int) -> Arrays:
+        """Views of `buffer` from byte `offset` on; read-only where it is."""
+        return {name: np.ndarray(shape, dtype, buffer, offset + at) for name, shape, dtype, at in self._fields}
 
 
 class BlockFinder:

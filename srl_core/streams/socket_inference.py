@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from srl_core.api import PolicySpec, Requests
-from srl_core.base.arrays import ALIGNMENT, Arrays, Schema, block_nbytes, block_views, check, zeros
+from srl_core.base.arrays import ALIGNMENT, Arrays, Schema, check, zeros
 from srl_core.base.codec import HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
 from srl_core.base.errors import RunError
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import copy_into, targets_of
+from srl_core.streams.copying import Layout, copy_into, targets_of
 from srl_core.streams.links import InferenceSize, check_request, policy_spec_from_json, policy_spec_to_json
 from srl_core.streams.sockets import SocketEnd, listen
 
@@ -94,8 +94,8 @@ class _Wire:
     def __init__(self, kind: int, schema: Schema, size: InferenceSize, token: bytes) -> None:
         self.kind, self.schema, self.size = kind, schema, size
         self.envelope = Envelope(token, schema_hash(schema, {"members": size.members, "rows": size.rows}))
-        self.part_nbytes = [block_nbytes(schema, (n,)) for n in range(size.rows + 1)]
-        self.max_nbytes = self.start(size.members) + size.members * self.part_nbytes[size.rows]
+        self._layouts = {n: Layout(schema, (n,)) for n in range(1, size.rows + 1)}
+        self.max_nbytes = self.start(size.members) + size.members * self._layouts[size.rows].nbytes
 
     @staticmethod
     def start(parts: int) -> int:
@@ -109,8 +109,8 @@ class _Wire:
         buffer[HEADER_NBYTES : HEADER_NBYTES + table.nbytes] = table.data.cast("B")
         offset = self.start(len(parts))
         for _, _, rows, arrays in parts:
-            copy_into(targets_of(block_views(buffer, offset, self.schema, (rows,))), arrays)
-            offset += self.part_nbytes[rows]
+            copy_into(targets_of(self._layouts[rows].views(buffer, offset)), arrays)
+            offset += self._layouts[rows].nbytes
         return buffer[:offset]
 
     def unpack(self, message: memoryview) -> tuple[int, list[tuple[int, int, int, Arrays]]]:
@@ -124,12 +124,12 @@ class _Wire:
         if any(not (0 <= m < self.size.members and 1 <= rows <= self.size.rows) for m, _, rows in table):
             raise Malformed("shape")
         offset = self.start(header.count)
-        if len(message) != offset + sum(self.part_nbytes[rows] for _, _, rows in table):
+        if len(message) != offset + sum(self._layouts[rows].nbytes for _, _, rows in table):
             raise Malformed("size")
         parts = []
         for member, number, rows in table:
-            parts.append((member, number, rows, block_views(message, offset, self.schema, (rows,))))
-            offset += self.part_nbytes[rows]
+            parts.append((member, number, rows, self._layouts[rows].views(message, offset)))
+            offset += self._layouts[rows].nbytes
         return header.sender, parts
 
 

@@ -23,11 +23,11 @@ import lz4.block
 import numpy as np
 
 from srl_core.api import ReceivedSample, SampleSpec, Stopped
-from srl_core.base.arrays import Arrays, block_nbytes, block_views
+from srl_core.base.arrays import Arrays
 from srl_core.base.codec import COMPRESSED, HEADER_NBYTES, TOKEN_NBYTES, Envelope, Malformed, schema_hash
 from srl_core.base.errors import RunError
 from srl_core.base.stop import StopFlag
-from srl_core.streams.copying import BlockFinder, copy_into, targets_of
+from srl_core.streams.copying import BlockFinder, Layout, copy_into, targets_of
 from srl_core.streams.links import (
     DROP_OLDEST,
     SampleSize,
@@ -114,6 +114,7 @@ class _Wire:
         layout = {"length": spec.length, "stacks": dict(spec.stacks), "columns": size.columns}
         self.envelope = Envelope(token, schema_hash(spec.schema, layout))
         self.buffers = size.slots * (2 if size.when_full == DROP_OLDEST else 1)
+        self._layouts = {n: Layout(spec.schema, spec.leading(n)) for n in range(1, size.columns + 1)}
         self.raw_nbytes = HEADER_NBYTES + self.body_nbytes(size.columns)
         incompressible = self.raw_nbytes // 255 + 16 if self.lz4 else 0
         self.max_nbytes = self.raw_nbytes + incompressible
@@ -121,10 +122,10 @@ class _Wire:
         """Of the longest list of released slots, each a uint32."""
 
     def body_nbytes(self, columns: int) -> int:
-        return block_nbytes(self.spec.schema, self.spec.leading(columns))
+        return self._layouts[columns].nbytes
 
-    def arrays(self, buffer: memoryview, offset: int, columns: int) -> Arrays:
-        return block_views(buffer, offset, self.spec.schema, self.spec.leading(columns))
+    def arrays(self, buffer: memoryview | bytes, offset: int, columns: int) -> Arrays:
+        return self._layouts[columns].views(buffer, offset)
 
     def open(self, message: memoryview, consumer: int) -> tuple[int, int, Arrays]:
         """Slot, columns and arrays of a sample's message; `Malformed` where anything is not as it must be."""
@@ -148,7 +149,7 @@ class _Wire:
             raise Malformed("compression") from None
         if len(body) != nbytes:
             raise Malformed("size")
-        return header.slot, header.count, self.arrays(memoryview(body), 0, header.count)
+        return header.slot, header.count, self.arrays(body, 0, header.count)
 
     def open_credits(self, message: memoryview) -> list[int]:
         """Numbers of released slots; `Malformed` where anything is not as it must be."""
@@ -314,7 +315,7 @@ class SocketSample:
         self.columns, self.arrays = columns, arrays
 
     def release(self) -> None:
-        """To be called by the thread that calls `get`."""
+        """To be called by the thread that calls `get`. With 8 slots or more the credit may wait for the next `get`."""
         if self._slot >= 0:
             self._consumer.give_credit(self._peer, self._slot)
             self._slot = -1
