@@ -124,8 +124,14 @@ def _start(worker: Placement, prepared: Prepared, fds: list[int], plan: int, run
         [f"--{key}={value}" for key, value in arguments.items()],
         fds=fds,
         log=run.logs / f"{worker.name}.log",
-        # Processes and threads are pinned together: two processes with two threads each on two cores lose a third.
-        environment={"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"},
+        environment={
+            # Processes and threads are pinned together: two processes with two threads each on two cores lose a third.
+            "OMP_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+            # A heap for each thread would keep memory that nobody uses: few threads of a worker allocate.
+            "MALLOC_ARENA_MAX": "1",
+            "PYTHONUNBUFFERED": "1",
+        },
     )
 
 
