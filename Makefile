@@ -51,6 +51,8 @@ test-all: test test-slow ## all tests
 test-minimum: ## fast tests with the oldest versions that pyproject.toml allows, in a virtual environment of its own
 	@test -x .venv-minimum/bin/python || "$(PYTHON)" -m venv .venv-minimum
 	.venv-minimum/bin/python tests/minimum_versions.py > .venv-minimum/minimum.txt
+	.venv-minimum/bin/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) \
+	  $$(grep '^torch==' .venv-minimum/minimum.txt)
 	.venv-minimum/bin/python -m pip install --quiet -r .venv-minimum/minimum.txt
 	.venv-minimum/bin/python -m pip install --quiet --no-deps -e .
 	.venv-minimum/bin/python -m pytest -q -m 'not slow and not integration' -n 2
