@@ -295,7 +295,7 @@ def serve(worker, stop) -> None:
 def test_same_step_autoreset_cannot_wait_for_a_server_of_its_own_thread(tmp_path: Path) -> None:
     with world(counting(SameStep(), "remote"), tmp_path) as w:
         server, actor = w.worker("policy-default-0"), w.worker("actor-0", deterministic=True)
-        with pytest.raises(RunError, match="actor.inference=inline"):
+        with pytest.raises(RunError, match=r"actor\.inference=inline"):
             w.act(actor, 10, server)
 
 
