@@ -1,10 +1,11 @@
-"""Workers: a life cycle around one task.
+"""Workers: a life cycle around one task. Whoever runs one does this:
 
-    worker = SomeWorker(context)        # configure: open streams and services, build the task
-    while not stop:
-        worker.poll()                   # a bounded piece of work
-    worker.drain()                      # finish what must not be lost (checkpoint, buffered metrics)
-    worker.close()                      # always, after errors too
+worker = SomeWorker(context)        # configure: open streams and services, build the task
+while not stop:
+    worker.poll()                   # a bounded piece of work
+worker.drain()                      # finish what must not be lost (checkpoint, buffered metrics)
+worker.close()                      # always, after errors too
+
 """
 
 from __future__ import annotations

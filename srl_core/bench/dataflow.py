@@ -66,9 +66,7 @@ def main() -> None:
     copy = statistics.median(memcpy)
     observation = 84 * 84 * 4
     # Three copies each: into the trajectory, into the stream, into the batch.
-    share = {
-        name: median[name] * 3 * (observation // 4 if "once" in name else observation) / copy for name in median
-    }
+    share = {name: median[name] * 3 * (observation // 4 if "once" in name else observation) / copy for name in median}
     print(
         json.dumps(
             {

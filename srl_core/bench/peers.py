@@ -50,7 +50,9 @@ def children_cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def run_sample_factory(python: Path, *, workers: int, minibatch: int, warm_up: float, window: float) -> dict[str, float]:
+def run_sample_factory(
+    python: Path, *, workers: int, minibatch: int, warm_up: float, window: float
+) -> dict[str, float]:
     """One run of `warm_up + window` seconds; rates over the window, CPU time over the whole run."""
     script = Path(__file__).with_name("peer_sample_factory.py")
     envs = 32 // workers
@@ -112,9 +114,7 @@ def compare(experiment: Experiment, python: Path, *, rounds: int, warm_up: float
         name: {key: statistics.median(r[name][key] for r in rows) for key in ("env_steps_per_s", "env_steps_per_cpu_s")}
         for name in rows[0]
     }
-    ratios = [
-        r["srl"]["env_steps_per_s"] / max(v["env_steps_per_s"] for k, v in r.items() if k != "srl") for r in rows
-    ]
+    ratios = [r["srl"]["env_steps_per_s"] / max(v["env_steps_per_s"] for k, v in r.items() if k != "srl") for r in rows]
     return {
         "median": median,
         "ratio": statistics.median(ratios),

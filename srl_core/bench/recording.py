@@ -62,5 +62,3 @@ def record_batch(experiment: Experiment) -> tuple[SampleBatch, Algorithm]:
         actor.poll(0.0)
     actor.close()
     return batch, algorithm
-
-

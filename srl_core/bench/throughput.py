@@ -1,8 +1,9 @@
 """`make bench-throughput`: what end-to-end training reaches of what simulation, inference and learning alone allow.
 
 Each round measures, one after another on the same cores: (a) simulation alone, (b) inference alone and (c) gradient
-steps alone at the sizes in use, each in env steps per CPU-second of one thread, and (d) whole training runs, with inline
-inference and with a policy worker over shared memory. The limit is cores / (1/a + 1/b + 1/c). The last line is JSON.
+steps alone at the sizes in use, each in env steps per CPU-second of one thread, and (d) whole training runs, with
+inline inference and with a policy worker over shared memory. The limit is cores / (1/a + 1/b + 1/c). The last line is
+JSON.
 """
 
 from __future__ import annotations
@@ -211,9 +212,7 @@ def main() -> None:
         experiment = experiment_from_json(json.load(sys.stdin))
         print(json.dumps(measure_part(args.part, experiment, args.seconds)))
         return
-    result = benchmark(
-        atari_ppo(), rounds=args.rounds, warm_up=args.warm_up, window=args.window, seconds=args.seconds
-    )
+    result = benchmark(atari_ppo(), rounds=args.rounds, warm_up=args.warm_up, window=args.window, seconds=args.seconds)
     print(json.dumps(result))
 
 

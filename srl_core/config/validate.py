@@ -75,15 +75,21 @@ def _check_routes(experiment: Experiment) -> None:
 def _check_batches(experiment: Experiment) -> None:
     trajectory, trainer, actor = experiment.trajectory, experiment.trainer, experiment.actor
     if trajectory.cut != "chunks" and trajectory.burn_in_steps:
-        raise UserError(f"trajectory.burn_in_steps is {trajectory.burn_in_steps}; it must be 0 with cut={trajectory.cut}")
+        raise UserError(
+            f"trajectory.burn_in_steps is {trajectory.burn_in_steps}; it must be 0 with cut={trajectory.cut}"
+        )
     if actor.inference_splits > actor.ring_size:
-        raise UserError(f"actor.inference_splits is {actor.inference_splits}; it must be at most ring_size {actor.ring_size}")
+        raise UserError(
+            f"actor.inference_splits is {actor.inference_splits}; it must be at most ring_size {actor.ring_size}"
+        )
     # Samples wait on the stream until a batch is complete; a batch larger than all slots together would never be,
     # where every slot is held until its batch is assembled. The trainer copies and releases, so only a bounded batch
     # that no memory could hold is impossible: refuse what is out of proportion before anything is allocated.
     cells = trainer.batch_size * (trajectory.sample_steps + trajectory.bootstrap_steps + trajectory.burn_in_steps)
     if cells > 2**31:
-        raise UserError(f"trainer.batch_size is {trainer.batch_size}; {cells} steps can never be gathered into one batch")
+        raise UserError(
+            f"trainer.batch_size is {trainer.batch_size}; {cells} steps can never be gathered into one batch"
+        )
     if trainer.max_staleness == 0 and trainer.sample_reuse > 1:
         raise UserError(
             f"trainer.max_staleness is 0, but trainer.sample_reuse is {trainer.sample_reuse}; "

@@ -21,7 +21,6 @@ from srl_core.services.parameters import InMemoryParameters
 from srl_core.streams import StreamOptions, make_inference_link, make_sample_link
 from srl_core.workers.actor import ActorWorker
 from srl_core.workers.context import COLUMNS, CONTROLLER, Channel, RunClock, WorkerContext
-from srl_core.workers.evaluator import EvaluatorWorker
 from srl_core.workers.kinds import make_worker
 from srl_core.workers.plan import sample_spec
 from srl_core.workers.trainer import TrainerWorker
@@ -69,7 +68,13 @@ class _Loop:
     ) -> None:
         experiment = prepared.experiment
         self._run, self._clock, self._cpu_before = prepared.run, clock, prepared.run.cpu_seconds
-        self._experiment, self._stop, self._table, self._metrics, self._report = experiment, stop, table, metrics, report
+        self._experiment, self._stop, self._table, self._metrics, self._report = (
+            experiment,
+            stop,
+            table,
+            metrics,
+            report,
+        )
         self._meter = ProgressMeter(table, clock, experiment.budget)
         self._record_meter = ProgressMeter(table, clock, experiment.budget)
         channels = _connect(prepared, stop)

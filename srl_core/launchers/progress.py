@@ -150,6 +150,10 @@ class ProgressMeter:
         if not waited or not self._last:
             return "starting"
         share = {kind: sum(values) / len(values) for kind, values in waited.items()}
-        names = {"actor": "actors (simulation)", "policy": "policy workers (inference)", "trainer": "trainer (learning)"}
+        names = {
+            "actor": "actors (simulation)",
+            "policy": "policy workers (inference)",
+            "trainer": "trainer (learning)",
+        }
         least = min(share, key=lambda kind: share[kind])
         return "balanced" if max(share.values()) - share[least] < 0.1 else names[least]

@@ -41,7 +41,7 @@ class AgentRoute:
 
 
 def agent_routes(experiment: Experiment, agents: Sequence[str]) -> list[AgentRoute]:
-    """Match every agent with its first route; raises `UserError` for an agent or a route that stays without the other."""
+    """Match every agent with its first route; raises `UserError` where an agent or a route is left without."""
     owner: dict[int, int] = {}
     for index, agent in enumerate(agents):
         match = next((i for i, r in enumerate(experiment.routes) if re.fullmatch(r.agents, agent)), None)
@@ -64,10 +64,7 @@ def agent_routes(experiment: Experiment, agents: Sequence[str]) -> list[AgentRou
 
 def placements(experiment: Experiment, routes: Sequence[AgentRoute]) -> list[Placement]:
     """All workers of the run, servers before their clients."""
-    workers: list[Placement] = []
-    for route in routes:
-        if route.trained:
-            workers.append(Placement("trainer", 0, route.policy))
+    workers = [Placement("trainer", 0, route.policy) for route in routes if route.trained]
     if experiment.actor.inference == "remote":
         for route in routes:
             workers += [Placement("policy", i, route.policy) for i in range(experiment.policy_worker.count)]

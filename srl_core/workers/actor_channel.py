@@ -209,5 +209,3 @@ class ActorChannel:
         self._client.close()
         if self._producer:
             self._producer.close()
-
-

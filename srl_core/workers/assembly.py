@@ -136,5 +136,3 @@ class Prefetcher:
             self._closed = True
             self._wanted.notify_all()
         self._thread.join()
-
-

@@ -59,7 +59,7 @@ TRAINER_COLUMNS = (
 """Counters that a trainer saves in its checkpoint."""
 
 CONTROLLER = "controller"
-"""Row of the worker table for the controller: its own CPU time, and what earlier parts of a resumed run have counted."""
+"""Row of the worker table of the controller: its own CPU time, and what earlier parts of a resumed run counted."""
 
 
 class Route(Protocol):

@@ -33,7 +33,9 @@ def play_episodes(
     spec = environment.spec
     agents = len(spec.agents)
     rows = [(np.arange(spec.num_envs)[:, None] * agents + np.array(route.agents)).ravel() for _, route in policies]
-    states = [zeros(with_prefix("state", policy.spec.state), (len(r),)) for (policy, _), r in zip(policies, rows, strict=True)]
+    states = [
+        zeros(with_prefix("state", policy.spec.state), (len(r),)) for (policy, _), r in zip(policies, rows, strict=True)
+    ]
     rng = generator(seed, "noise")
     quota = -(-episodes // spec.num_envs)
     games: list[list[EpisodeEnd]] = [[] for _ in range(spec.num_envs)]

@@ -1,4 +1,4 @@
-"""A worker's process: `python -m srl_core.workers.main --plan FD --name NAME --kind KIND --index I --policy P --parent PID`."""
+"""A worker's process: `python -m srl_core.workers.main --plan=FD --name=NAME ...`, started by a launcher."""
 
 from __future__ import annotations
 

@@ -25,9 +25,7 @@ class TrainerWorker:
         self._config = config = experiment.trainer
         channel = context.channels[context.policy]
         assert channel.samples is not None
-        self.algorithm = experiment.algorithm.build(
-            context.environment, device=config.device, seed=experiment.seed
-        )
+        self.algorithm = experiment.algorithm.build(context.environment, device=config.device, seed=experiment.seed)
         self._parameters = channel.parameters
         self._samples_spec = channel.samples_spec
         self._row = context.table.row(context.name)

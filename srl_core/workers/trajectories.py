@@ -51,11 +51,10 @@ class TrajectoryBuilder:
     def record(
         self, rows: np.ndarray | None, request: Arrays, reply: Arrays, valid: np.ndarray, env_steps: np.ndarray
     ) -> None:
-        """Append one step for `rows` (None: all): their request and reply [n, ...], and the fields [n] the actor adds."""
-        fields: dict[str, Any] = {**reply, "valid": valid, "env_steps": env_steps, "first": request["first"]}
-        for name, array in request.items():
-            if name.startswith(("observation.", "state.")):
-                fields[name] = array  # the state before the step, not the reply's
+        """Append a step of `rows` (None: all): request and reply [n, ...], and the fields [n] that the actor adds."""
+        # The state before the step, not the reply's.
+        before = {name: array for name, array in request.items() if name.startswith(("observation.", "state."))}
+        fields = {**reply, **before, "valid": valid, "env_steps": env_steps, "first": request["first"]}
         if self._cut == "concise":
             rows, fields = self._concise(rows, fields)
             if not len(rows):
@@ -82,10 +81,7 @@ class TrajectoryBuilder:
         for name, target in self._store.items():
             stack = self._spec.stacks.get(name)
             if stack is None:
-                if name in fields:
-                    target[step, rows] = fields[name]
-                else:  # reward, terminated, truncated: not known yet
-                    target[step, rows] = 0
+                target[step, rows] = fields.get(name, 0)  # reward, terminated and truncated are not known yet
             else:
                 target[step + stack - 1, rows] = fields[name][:, -1]
 

@@ -60,7 +60,10 @@ def test_the_hash_depends_on_every_field_but_seed_and_name() -> None:
         (lambda d: d["trainer"].update(batch_sise=3), r"unknown field trainer.batch_sise; did you mean batch_size"),
         (lambda d: d["trainer"].update(batch_size="many"), r"trainer.batch_size is 'many'; it must be int"),
         (lambda d: d["trainer"].update(prefetch=1), r"trainer.prefetch is 1; it must be bool"),
-        (lambda d: d["actor"].update(inference="gpu"), r"actor.inference is 'gpu'; it must be one of 'inline', 'remote'"),
+        (
+            lambda d: d["actor"].update(inference="gpu"),
+            r"actor.inference is 'gpu'; it must be one of 'inline', 'remote'",
+        ),
         (lambda d: d["environment"].update(kind="cartpol"), r"unknown environment 'cartpol'; did you mean"),
         (lambda d: d.pop("algorithm"), r"algorithm is missing"),
         (lambda d: d.update(routes=3), r"routes is 3"),

@@ -28,7 +28,11 @@ AGENTS = ["hider_0", "hider_1", "seeker_0"]
 
 
 def test_the_first_matching_route_takes_an_agent() -> None:
-    routes = (RouteConfig("hider_0", "a"), RouteConfig("hider_.*", "b", train=False), RouteConfig(".*", "a", train=False))
+    routes = (
+        RouteConfig("hider_0", "a"),
+        RouteConfig("hider_.*", "b", train=False),
+        RouteConfig(".*", "a", train=False),
+    )
     a, b = agent_routes(replace(BASE, routes=routes), AGENTS)
     assert (a.policy, a.agents, a.trained) == ("a", (0, 2), (0,))
     assert (b.policy, b.agents, b.trained) == ("b", (1,), ())
