@@ -19,7 +19,6 @@ _PACKAGES = (
     "ale-py",
     "opencv-python-headless",
     "pyzmq",
-    "msgpack",
     "lz4",
     "safetensors",
 )

@@ -90,6 +90,7 @@ class ActorWorker:
             row.add("return_sum", float(np.mean(episode.returns)))
         for channel in self._channels:
             channel.outcome(member, tick)
+        row.set("dropped_trajectories", sum(channel.dropped for channel in self._channels))
         self._observe(member, tick)
 
     def _observe(self, member: int, tick: Tick) -> None:

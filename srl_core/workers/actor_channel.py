@@ -130,6 +130,11 @@ class ActorChannel:
                 )
         self._append(m, rows, request, reply, np.zeros(len(rows), bool), np.zeros(len(rows), np.float32))
 
+    @property
+    def dropped(self) -> int:
+        """Trajectories that its sample stream has dropped."""
+        return self._producer.dropped if self._producer else 0
+
     def flush(self) -> None:
         self._client.flush()
 
