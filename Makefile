@@ -62,7 +62,7 @@ lint: setup ## style
 	$(BIN)/ruff format --check .
 
 types: setup ## types
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 check-figures: setup ## compare every table under results/ with its data
 	$(BIN)/python -m analysis check
