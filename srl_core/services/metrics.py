@@ -52,6 +52,8 @@ class MetricsWriter:
         self._logged: set[str] = set()
         self._fd = -1
         self._thread: threading.Thread | None = None
+        self._feeding = False
+        """Whether the thread is busy with sinks rather than with the file."""
         self._name = f"metrics-{writer}"
 
     @property
@@ -94,11 +96,27 @@ class MetricsWriter:
             self._thread.join(max(0.0, deadline - time.monotonic()))
         except queue.Full:
             self._overflowed += self._queue.qsize()
-        if self._thread.is_alive():
+        if self._thread.is_alive() and self._feeding:
+            _log.warning("a sink of the metrics is still busy after %.0f s; metrics.jsonl alone gets the rest", timeout)
+            self._append_rest()
+        elif self._thread.is_alive():
             _log.warning("metrics were still being written after %.0f s; the rest is given up", timeout)
         if self.dropped or self.sink_errors:
             _log.warning("%d records were dropped, %d not taken by a sink", self.dropped, self.sink_errors)
         self._thread = None
+
+    def _append_rest(self) -> None:
+        """Write what still waits to the file, past the thread that a slow sink holds up."""
+        rest = []
+        while not self._queue.empty():
+            try:
+                rest.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        records = [item for item in rest if isinstance(item, dict)]
+        if records:
+            self._append(records)
+        self._queue.put_nowait(None)
 
     def _plain(self, key: str, value: Any) -> Any:
         if not isinstance(key, str):
@@ -126,7 +144,9 @@ class MetricsWriter:
             running = None not in items
             if records:
                 self._append(records)
+                self._feeding = True
                 self._feed(records)
+                self._feeding = False
             for item in items:
                 if isinstance(item, threading.Event):
                     item.set()

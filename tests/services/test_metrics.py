@@ -156,7 +156,7 @@ def test_a_slow_file_drops_and_never_blocks(tmp_path: Path, monkeypatch, caplog)
     writer = MetricsWriter(tmp_path, "w")
     with caplog.at_level(logging.WARNING):
         for i in range(3000):
-            writer.write("x", {"i": i, "pad": [0.5] * 100})
+            writer.write("x", {"i": i, "pad": "x" * 100_000})
         assert not writer.flush(0.05)
         writer.close(0.05)
     assert writer.dropped > 2000
@@ -171,6 +171,33 @@ def test_a_slow_file_drops_and_never_blocks(tmp_path: Path, monkeypatch, caplog)
                 if writer._queue.empty():
                     writer._queue.put(None)
     os.close(fd)
+
+
+def test_a_slow_sink_costs_the_file_nothing(tmp_path: Path, caplog) -> None:
+    entered, let_go = threading.Event(), threading.Event()
+
+    class Slow:
+        def write(self, scalars, step, now) -> None:
+            entered.set()
+            let_go.wait(20)
+
+        def flush(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    writer = MetricsWriter(tmp_path, "w")
+    writer._sinks = [Slow()]
+    writer.write("x", {"i": 0})
+    assert entered.wait(20)
+    writer.write("x", {"i": 1})
+    thread = writer._thread
+    writer.close(0.05)
+    let_go.set()
+    assert thread is not None
+    thread.join(20)
+    assert not thread.is_alive()
+    assert [r["i"] for r in lines(tmp_path)] == [0, 1]
+    assert "metrics.jsonl alone gets the rest" in caplog.text
 
 
 def test_wandb_is_asked_for_before_anything_starts(tmp_path: Path, monkeypatch) -> None:

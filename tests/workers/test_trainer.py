@@ -20,7 +20,6 @@ from srl_core.base.errors import RunError
 from srl_core.config import ActorConfig, BudgetConfig, Experiment, RouteConfig, TrainerConfig, TrajectoryConfig
 from srl_core.launchers import run_experiment
 from srl_core.services.checkpoints import Checkpoints
-from srl_core.services.metrics import read_records
 from srl_core.workers.trainer import TrainerWorker
 from tests.workers.world import World, world
 
@@ -159,18 +158,13 @@ def test_no_batch_older_than_the_bound_is_trained_on(tmp_path: Path) -> None:
             if number % 4 == 3:  # some wait in the queue and age there
                 drain(worker)
         drain(worker)
-        records = list_records(w)
+        records = w.records.of("train")
         assert w.table.total("stale_batches") > 10
         assert len(algorithm.trained) + w.table.total("stale_batches") == 60
         assert len(algorithm.trained) > 5
         assert all(0 <= r["staleness"] <= 1 for r in records)
         for before, version in enumerate(algorithm.versions):
             assert version >= before - 1  # one version for each update
-
-
-def list_records(w: World) -> list[dict]:
-    w.metrics.close()
-    return list(read_records(w.path / "metrics.jsonl", "train"))
 
 
 def test_a_batch_that_grew_stale_loses_its_other_uses_too(tmp_path: Path) -> None:
@@ -270,7 +264,7 @@ def test_a_batch_without_any_action_is_no_trouble(tmp_path: Path) -> None:
         assert channel.samples is not None
         channel.samples.producer(0).put(channel.samples_spec.empty(COLUMNS))
         assert worker.poll(0.0).busy
-        assert list_records(w)[0]["staleness"] == 0
+        assert w.records.of("train")[0]["staleness"] == 0
 
 
 @pytest.mark.parametrize("launcher", ["inline", pytest.param("local", marks=pytest.mark.integration)])
