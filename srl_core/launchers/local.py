@@ -183,6 +183,9 @@ class _Controller:
                 recorded = now
                 self._record()
         self._stop.set()
+        # Whoever has not come to work yet has nothing to save, and on a busy machine may import for a long time still.
+        end_all([c for c in running if not self._table.row(c.name).get("heartbeat")], 0.0)
+        running = [c for c in running if c.returncode is None]
         began = time.monotonic()
         killed = end_all(running, GRACE_SECONDS)
         failed += [c for c in running if c not in killed and c.returncode != 0]

@@ -32,7 +32,8 @@ def run_worker(kind: str, context: WorkerContext) -> None:
     row = context.table.row(context.name)
     worker = make_worker(kind, context)
     try:
-        beat = 0.0
+        beat = time.monotonic()
+        row.set("heartbeat", beat)
         while not context.stop.is_set():
             result = worker.poll(POLL_SECONDS)
             now = time.monotonic()
