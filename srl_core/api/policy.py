@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from srl_core.base.arrays import Arrays, ArraySpec, Schema, with_prefix
+
+if TYPE_CHECKING:  # samples are made of policy specs
+    from srl_core.api.sample import SampleBatch
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class PolicySpec:
 
 
 class Policy(Protocol):
-    """What actors, policy workers and evaluators use. Training uses the algorithm's own interface."""
+    """What actors, policy workers and evaluators use, and what algorithms may use of it."""
 
     spec: PolicySpec
 
@@ -55,6 +58,14 @@ class Policy(Protocol):
 
         `value` is in units of the reward (denormalised). `greedy` takes the mode instead of using `noise`. Rows whose
         `first` is set start from the zero state, whatever `state.*` says.
+        """
+        ...
+
+    def evaluate(self, batch: SampleBatch) -> Arrays:
+        """What the current parameters make of the steps in `batch`: float64 [L, B] each.
+
+        `log_prob` of the actions that were taken, and `value` in units of the reward. Recurrent state starts from what
+        was stored at the first step. Steps that are not valid hold numbers without meaning.
         """
         ...
 

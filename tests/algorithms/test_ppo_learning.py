@@ -222,7 +222,7 @@ def replay(algorithm: PPO, batch: SampleBatch) -> Arrays:
     actions = torch.from_numpy(batch.arrays["action"].reshape(result["value"].size, -1))
     for index, _ in chunks:
         with torch.no_grad():
-            parameters, value, mask = algorithm._forward(steps, index, spec.burn_in_steps)
+            parameters, value, mask = algorithm.policy.forward(steps, index, spec.burn_in_steps)
             log_prob, _ = algorithm.policy.distribution.evaluate(parameters, actions[index.ravel()], mask)
         result["value"].ravel()[index.ravel()] = value.numpy()
         result["log_prob"].ravel()[index.ravel()] = log_prob.numpy()

@@ -12,7 +12,7 @@ from srl_core.api import ActionSpec, EnvironmentSpec
 from srl_core.api.environment import ACTION_MASK
 from srl_core.base.arrays import Arrays, check
 from srl_core.networks.config import NetworkConfig
-from tests.algorithms.samples import frame_environment, observe, vector_environment
+from tests.algorithms.samples import frame_environment, observe, rollout, vector_environment
 
 ACTIONS = {
     "discrete": vector_environment(ActionSpec((4,))),
@@ -225,3 +225,20 @@ def test_requests_may_be_read_only() -> None:
     for array in request.values():
         array.flags.writeable = False
     np.testing.assert_array_equal(policy.act(request)["action"], expected["action"])
+
+
+@pytest.mark.parametrize("recurrent", ["none", "lstm", "gru"])
+@pytest.mark.parametrize("popart", [False, True])
+def test_evaluating_what_was_just_acted_gives_the_same_numbers(recurrent: str, popart: bool) -> None:
+    environment = vector_environment(ActionSpec((3,)))
+    network = NetworkConfig(recurrent=recurrent, recurrent_size=8)  # type: ignore[arg-type]
+    policy = make(environment, network=network, popart=popart, popart_beta=0.9)
+    if policy.popart is not None:
+        policy.popart.update(np.array([3.0, 9.0, 20.0]), policy.network.value_head)
+        policy.parameters_changed()
+    batch = rollout(policy, np.random.default_rng(0), steps=200, columns=4, environment=environment)
+    found = policy.evaluate(batch)
+    valid = batch.arrays["valid"]
+    for name in ("log_prob", "value"):
+        assert found[name].shape == valid.shape
+        np.testing.assert_allclose(found[name][valid], batch.arrays[name][valid], rtol=1e-4, atol=1e-4)

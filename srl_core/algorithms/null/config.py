@@ -46,6 +46,10 @@ class NullPolicy:
         zero = np.zeros(len(noise), np.float32)
         return {"action": action, "log_prob": zero, "value": zero}
 
+    def evaluate(self, batch: SampleBatch) -> Arrays:
+        shape = batch.arrays["reward"].shape
+        return {"log_prob": np.zeros(shape), "value": np.zeros(shape)}
+
     def parameter_schema(self) -> Schema:
         return {"updates": ArraySpec((1,), "float32")}
 

@@ -15,7 +15,6 @@ from srl_core.algorithms.common.vtrace import vtrace
 from srl_core.algorithms.ppo.config import PPOConfig
 from srl_core.algorithms.ppo.loss import policy_loss, value_loss
 from srl_core.algorithms.ppo.policy import ActorCriticPolicy
-from srl_core.api.environment import ACTION_MASK
 from srl_core.api.sample import SampleBatch
 from srl_core.base.seeding import generator
 
@@ -68,7 +67,8 @@ class PPO:
 
         log_prob, values = batch.arrays["log_prob"], batch.arrays["value"].astype(np.float64)
         if config.vtrace or (batch.uses > 0 and config.recompute_advantages_on_reuse):
-            log_prob, values = self._evaluate_all(steps, batch)
+            now = self.policy.evaluate(batch)
+            log_prob, values = now["log_prob"], now["value"]
         if config.vtrace:
             log_ratios = log_prob - batch.arrays["log_prob"]
             advantages, returns = vtrace(trajectories, values, log_ratios, config.gamma, config.gae_lambda)
@@ -115,33 +115,12 @@ class PPO:
             "learning_rate": config.learning_rate_at(self.gradient_steps),
         }
 
-    def _forward(
-        self, steps: Steps, index: np.ndarray, burn_in: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Distribution parameters, values and action masks of the steps `index` ([M], or [T, n] where recurrent).
-
-        Recurrent state starts from what was stored `burn_in` steps before and is brought up to date over them.
-        """
-        if not self.policy.network.recurrent:
-            flat, state, first = index, {}, torch.empty(0)
-        else:
-            flat, first = index.ravel(), steps.first(index)
-            begin = index[0] - burn_in * steps.columns
-            state = steps.state(begin)
-            if burn_in:
-                before = begin + np.arange(burn_in)[:, None] * steps.columns
-                with torch.no_grad():
-                    *_, state = self.policy.network(steps.observation(before.ravel()), state, steps.first(before))
-        observation = steps.observation(flat)
-        parameters, values, _ = self.policy.network(observation, state, first)
-        return parameters, values, observation.get(ACTION_MASK)
-
     def _gradient_step(
         self, steps: Steps, targets: Targets, index: np.ndarray, weight: np.ndarray, burn_in: int
     ) -> np.ndarray | None:
         """One step of Adam; the metrics `MEANS`, or None where it was skipped."""
         config, device = self.config, self.policy.device
-        parameters, value, mask = self._forward(steps, index, burn_in)
+        parameters, value, mask = self.policy.forward(steps, index, burn_in)
         flat = index.ravel()
         action, old_log_prob, advantage, old_value, target = (
             torch.from_numpy(a[flat]).to(device) for a in vars(targets).values()
@@ -173,28 +152,6 @@ class PPO:
         self._optimizer.step()
         self.gradient_steps += 1
         return results
-
-    @torch.no_grad()
-    def _evaluate_all(self, steps: Steps, batch: SampleBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Log-probabilities of the stored actions, and values in units of the reward: float64 [L, B] each, by the
-        current parameters. Recurrent state starts from what was stored at the first step."""
-        shape = batch.arrays["reward"].shape
-        index = np.arange(batch.arrays["reward"].size)
-        size = self.config.minibatch_size
-        if self.policy.network.recurrent:
-            parts = [index.reshape(shape)]
-        else:
-            parts = [index[start : start + size] for start in range(0, len(index), size)]
-        actions = batch.arrays["action"].reshape(len(index), -1)
-        log_probs, values = [], []
-        for part in parts:
-            parameters, value, mask = self._forward(steps, part, 0)
-            action = torch.from_numpy(actions[part.ravel()]).to(self.policy.device)
-            log_probs.append(self.policy.distribution.evaluate(parameters, action, mask)[0])
-            values.append(value)
-        log_prob = torch.cat(log_probs).cpu().numpy().astype(np.float64).reshape(shape)
-        value = torch.cat(values).cpu().numpy().astype(np.float64).reshape(shape)
-        return log_prob, value if self.policy.popart is None else self.policy.popart.denormalise(value)
 
     def state_dict(self) -> dict[str, Any]:
         moments: dict[str, Any] = {}

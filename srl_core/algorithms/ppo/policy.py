@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,17 +11,21 @@ import numpy as np
 import torch
 from torch import nn
 
+from srl_core.algorithms.common.batches import Steps
 from srl_core.algorithms.common.distributions import distribution_for
 from srl_core.algorithms.common.popart import PopArt
 from srl_core.algorithms.ppo.config import PPOConfig, Precision
 from srl_core.api.environment import ACTION_MASK, EnvironmentSpec
 from srl_core.api.policy import PolicySpec
+from srl_core.api.sample import SampleBatch
 from srl_core.base.arrays import Arrays, ArraySpec, Schema, check, schema_of
 from srl_core.networks.actor_critic import ActorCritic
 from srl_core.networks.images import ImageBuffer
 from srl_core.networks.initialisation import reproducible
 
 STATISTICS = "popart.statistics"
+EVALUATED = 512
+"""Steps that a feed-forward policy evaluates at a time."""
 
 
 class ActorCriticPolicy:
@@ -84,6 +89,44 @@ class ActorCriticPolicy:
         for name, array in after.items():
             reply[f"state.{name}"] = array.cpu().numpy()
         return reply
+
+    def forward(
+        self, steps: Steps, index: np.ndarray, burn_in: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Distribution parameters, values and action masks of the steps `index` ([M], or [T, n] where recurrent).
+
+        Recurrent state starts from what was stored `burn_in` steps before and is brought up to date over them.
+        """
+        if not self.network.recurrent:
+            flat, state, first = index, {}, torch.empty(0)
+        else:
+            flat, first = index.ravel(), steps.first(index)
+            begin = index[0] - burn_in * steps.columns
+            state = steps.state(begin)
+            if burn_in:
+                before = begin + np.arange(burn_in)[:, None] * steps.columns
+                with torch.no_grad():
+                    *_, state = self.network(steps.observation(before.ravel()), state, steps.first(before))
+        observation = steps.observation(flat)
+        parameters, values, _ = self.network(observation, state, first)
+        return parameters, values, observation.get(ACTION_MASK)
+
+    @torch.no_grad()
+    def evaluate(self, batch: SampleBatch) -> Arrays:
+        steps = Steps(batch, self.device, self.network.image, self._images)
+        shape = batch.arrays["reward"].shape
+        index = np.arange(math.prod(shape))
+        # Recurrent networks go over the whole sample, from the state that was stored at its first step.
+        parts = [index.reshape(shape)] if self.network.recurrent else np.split(index, index[::EVALUATED][1:])
+        actions = batch.arrays["action"].reshape(len(index), -1)
+        log_probs, values = [], []
+        for part in parts:
+            parameters, value, mask = self.forward(steps, part, 0)
+            action = torch.from_numpy(actions[part.ravel()]).to(self.device)
+            log_probs.append(self.distribution.evaluate(parameters, action, mask)[0])
+            values.append(value)
+        log_prob, value = (torch.cat(x).cpu().numpy().astype(np.float64).reshape(shape) for x in (log_probs, values))
+        return {"log_prob": log_prob, "value": value if self.popart is None else self.popart.denormalise(value)}
 
     def parameter_schema(self) -> Schema:
         return schema_of(self.read_parameters(), 0)
