@@ -20,7 +20,7 @@ from srl_core.services.metrics import MetricsWriter, WorkerTable
 from srl_core.services.parameters import InMemoryParameters
 from srl_core.streams import StreamOptions, make_inference_link, make_sample_link
 from srl_core.workers.actor import ActorWorker
-from srl_core.workers.context import COLUMNS, CONTROLLER, Channel, RunClock, WorkerContext
+from srl_core.workers.context import ACTOR_COLUMNS, CONTROLLER, Channel, RunClock, WorkerContext
 from srl_core.workers.kinds import make_worker
 from srl_core.workers.plan import sample_spec
 from srl_core.workers.trainer import TrainerWorker
@@ -151,9 +151,8 @@ class _Loop:
             if trainer.restored is not None:
                 for actor, state in zip(self._actors, trainer.restored["actors"], strict=True):
                     actor.load_state_dict(state)
-                for column in COLUMNS:  # the actors' own rows say it now
-                    if column != "cpu_seconds":
-                        self._table.row(CONTROLLER).set(column, 0)
+                for column in ACTOR_COLUMNS:  # their own rows say it now
+                    self._table.row(CONTROLLER).set(column, 0)
                 return
 
     def close(self) -> None:

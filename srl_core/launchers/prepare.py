@@ -30,6 +30,8 @@ class Prepared:
     parameter_schemas: dict[str, Schema]
     initial: dict[str, tuple[int, Arrays]]
     """Version and parameters that each policy starts from: new, or those of its newest checkpoint."""
+    counted: dict[str, dict[str, float]]
+    """What each policy's trainer had counted at that checkpoint."""
 
 
 def probe(experiment: Experiment) -> tuple[EnvironmentSpec, list[AgentRoute]]:
@@ -57,7 +59,7 @@ def prepare(experiment: Experiment, run_dir: Path, *, resume: bool) -> Prepared:
         raise UserError(f"{run_dir} holds a run already; resume it or choose another directory")
     run = RunDirectory.create(run_dir, config, seed=experiment.seed)
     try:
-        initial = {}
+        initial, counted = {}, {}
         for route in routes:
             policy, version = trained[route.policy], 0
             directory = run.checkpoints / route.policy
@@ -71,6 +73,7 @@ def prepare(experiment: Experiment, run_dir: Path, *, resume: bool) -> Prepared:
                 else:
                     policy.write_parameters(state["published"])
                 version = int(state["version"])
+                counted[route.policy] = {name: float(state["counters"][name]) for name in TRAINER_COLUMNS}
             initial[route.policy] = (version, policy.read_parameters())
         return Prepared(
             experiment=experiment,
@@ -81,6 +84,7 @@ def prepare(experiment: Experiment, run_dir: Path, *, resume: bool) -> Prepared:
             policies={name: policy.spec for name, policy in trained.items()},
             parameter_schemas={name: policy.parameter_schema() for name, policy in trained.items()},
             initial=initial,
+            counted=counted,
         )
     except BaseException:
         run.close()
@@ -90,10 +94,15 @@ def prepare(experiment: Experiment, run_dir: Path, *, resume: bool) -> Prepared:
 def make_table(prepared: Prepared) -> WorkerTable:
     """The worker table, with what earlier parts of the run have counted in a row of its own."""
     table = WorkerTable.create([CONTROLLER, *(w.name for w in prepared.workers)], list(COLUMNS))
-    # What trainers count comes back with their checkpoint, so that it agrees with the parameters.
+    # What trainers count comes back with their checkpoint, so that it agrees with the parameters. It is here from the
+    # start: a trainer that restored it later would look as if it had just trained on all of it.
     for name, value in prepared.run.counts.items():
         if name in COLUMNS and name not in TRAINER_COLUMNS:
             table.row(CONTROLLER).set(name, value)
+    for worker in prepared.workers:
+        if worker.kind == "trainer":
+            for name, value in prepared.counted.get(worker.policy, {}).items():
+                table.row(worker.name).set(name, value)
     table.row(CONTROLLER).set("cpu_seconds", prepared.run.cpu_seconds)
     return table
 

@@ -85,7 +85,10 @@ class ProgressMeter:
         bottleneck = self._bottleneck(seconds)
         self._last, self._last_t = total, t
         fraction = self._fraction(total, t)
-        evaluated = table.total("evaluations") > 0
+        # Their own rows: the controller's counts evaluations of earlier parts of the run, whose returns it does not know.
+        evaluators = [
+            row for n in table.rows() if n.startswith("evaluator") and (row := table.row(n)).get("evaluations")
+        ]
         trainers = [table.row(n) for n in table.rows() if n.startswith("trainer")]
         return Progress(
             t=t,
@@ -106,7 +109,7 @@ class ProgressMeter:
             version=max((row.get("version") for row in trainers), default=0.0),
             episodes=total["episodes"],
             train_return=delta["return_sum"] / delta["episodes"] if delta["episodes"] else float("nan"),
-            evaluation_return=table.total("evaluation_return") if evaluated else float("nan"),
+            evaluation_return=evaluators[0].get("evaluation_return") if evaluators else float("nan"),
             restarts=table.total("restarts"),
             skipped_updates=table.total("skipped_updates"),
             dropped=table.total("dropped_trajectories") + table.total("dropped_batches") + table.total("stale_batches"),

@@ -46,6 +46,9 @@ COLUMNS = (
 )
 """Counters of the worker table; each worker fills those that it knows, the others stay 0."""
 
+ACTOR_COLUMNS = ("env_steps_generated", "frames", "agent_steps", "dropped_trajectories", "episodes", "return_sum")
+"""Counters that an actor fills."""
+
 TRAINER_COLUMNS = (
     "env_steps_consumed",
     "gradient_steps",
