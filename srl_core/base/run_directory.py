@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -127,6 +128,17 @@ class RunDirectory:
         self.metadata.update(status=status, error=error, ended=_now())
         self._write()
 
+    def withdraw(self) -> None:
+        """Take back a run that never began: what `create` made goes, and the directory if nothing else is in it."""
+        for name in (_METADATA, _CONFIG):
+            (self.path / name).unlink(missing_ok=True)
+        for directory in (self.logs, self.checkpoints, self.tensorboard):
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+        (self.path / _LOCK).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
     def close(self) -> None:
         """Let other processes have the directory."""
         if self._lock is not None:
@@ -200,7 +212,19 @@ def _read_metadata(path: Path) -> dict[str, Any]:
     found = metadata.get("format") if isinstance(metadata, dict) else None
     if found != FORMAT:
         raise UserError(f"{path} holds a run of format {found}; this version reads format {FORMAT}")
+    for name, value in _new_metadata(0).items():
+        if name not in metadata:
+            raise UserError(f"{path / _METADATA} lacks {name!r}; it is not as a run has written it")
+        number = isinstance(value, int | float) and not _is_amount(metadata[name])
+        if number or (isinstance(value, str | dict) and not isinstance(metadata[name], type(value))):
+            raise UserError(f"{path / _METADATA} has {name} = {metadata[name]!r}; it is not as a run has written it")
+    if not all(_is_amount(count) for count in metadata["counts"].values()):
+        raise UserError(f"{path / _METADATA} has counts that are not numbers; it is not as a run has written it")
     return metadata
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _acquire(path: Path) -> int:
@@ -242,7 +266,7 @@ def _last_t(metrics: Path) -> float:
             t = json.loads(line).get("t", 0.0)
         except (ValueError, AttributeError):  # the first line is cut by the seek, the last one perhaps by a kill
             continue
-        if isinstance(t, (int, float)):
+        if _is_amount(t):
             latest = max(latest, float(t))
     return latest
 

@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (`srl list | head`) has seen enough; nothing can be told to it any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # the machine refuses something: a name that is too long, one open file too many
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 1
 
 
 def _command(arguments: list[str]) -> int:

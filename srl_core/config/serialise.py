@@ -79,7 +79,10 @@ def _parse(kind: Any, data: Any, where: str) -> Any:
     if origin is dict and isinstance(data, dict):
         return {k: _parse(typing.get_args(kind)[1], v, f"{where}.{k}") for k, v in data.items()}
     if kind is float and (isinstance(data, (int, float)) or data in ("inf", "-inf")) and not isinstance(data, bool):
-        return float(data)
+        try:
+            return float(data)
+        except OverflowError:
+            raise UserError(f"{where} is an integer of {len(str(data))} digits; it must be float") from None
     if kind in (int, bool, str) and type(data) is kind:
         return data
     raise UserError(f"{where} is {data!r}; it must be {getattr(kind, '__name__', kind)}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from srl_core.base.errors import RunError, UserError
 from srl_core.base.run_directory import RunDirectory
 from srl_core.base.stop import StopFlag
 from srl_core.launchers.result import RunResult
@@ -21,6 +23,8 @@ COUNTS = (
     "episodes", "evaluations", "restarts",
 )  # fmt: skip
 """Counters whose totals are reported as the run's counts."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -57,19 +61,48 @@ def totals(table: WorkerTable) -> dict[str, float]:
 
 
 def record_progress(run: RunDirectory, table: WorkerTable, clock: RunClock) -> None:
-    """Write the run's time and counts so far into metadata.json."""
-    run.update(seconds=clock.now(), cpu_seconds=table.total("cpu_seconds"), counts=totals(table))
+    """Write the run's time and counts so far into metadata.json; a full disk is logged and stops nothing."""
+    try:
+        run.update(seconds=clock.now(), cpu_seconds=table.total("cpu_seconds"), counts=totals(table))
+    except OSError as error:
+        _log.warning("%s/metadata.json cannot be written: %s", run.path, error.strerror)
+
+
+@contextmanager
+def recorded(run: RunDirectory) -> Iterator[None]:
+    """Free the run's directory at the end; what ends the run before `finish_run` is told there too."""
+    try:
+        yield
+    except BaseException as error:
+        record_early_end(run, error)
+        raise
+    finally:
+        run.close()
+
+
+def record_early_end(run: RunDirectory, error: BaseException) -> None:
+    """Write what ended the run, unless that was done; a new run whose input was bad leaves no directory."""
+    with suppress(OSError):
+        if isinstance(error, UserError) and run.metadata["resumes"] == 0:
+            run.withdraw()
+        elif run.metadata["status"] == "running":
+            asked = isinstance(error, KeyboardInterrupt | BrokenPipeError)
+            run.finish("interrupted" if asked else "failed", str(error) or type(error).__name__)
 
 
 def finish_run(
     run: RunDirectory, table: WorkerTable, clock: RunClock, *, error: Exception | None, signal: int | None
 ) -> RunResult:
-    """Write the outcome into the run directory; raises `error` where there is one."""
+    """Write the outcome into the run directory; raises `error` where there is one, `RunError` on a full disk."""
     record_progress(run, table, clock)
     counts = totals(table)
     if error is not None:
-        run.finish("failed", str(error))
+        with suppress(OSError):  # the root cause is what counts
+            run.finish("failed", str(error))
         raise error
     status = "interrupted" if signal else "completed"
-    run.finish(status)
+    try:
+        run.finish(status)
+    except OSError as failed:
+        raise RunError(f"{run.path}/metadata.json cannot be written: {failed.strerror}") from None
     return RunResult(run.path, status, counts, 0 if signal is None else 128 + signal)

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from srl_core.base.errors import RunError
+from srl_core.base.errors import RunError, UserError
 from srl_core.base.stop import StopFlag
 from srl_core.config import Experiment
-from srl_core.launchers.finish import finish_run, record_progress, stop_on_signals
+from srl_core.launchers.finish import finish_run, record_progress, recorded, stop_on_signals
 from srl_core.launchers.prepare import Prepared, make_table, prepare
 from srl_core.launchers.progress import Progress, ProgressMeter
 from srl_core.launchers.result import RunResult
@@ -33,7 +33,7 @@ def run_inline(
     with ExitStack() as stack:
         prepared = prepare(experiment, run_dir, resume=resume)
         run = prepared.run
-        stack.callback(run.close)
+        stack.enter_context(recorded(run))
         if torch := sys.modules.get("torch"):  # as in processes: idle threads spin, and their number changes sums
             torch.set_num_threads(experiment.trainer.threads)
         clock = RunClock(time.monotonic(), run.seconds)
@@ -43,14 +43,18 @@ def run_inline(
         stack.callback(metrics.close)
         signals = stack.enter_context(stop_on_signals(stop))
         error: Exception | None = None
-        loop = _Loop(prepared, clock, stop, table, metrics, report)
+        loop: _Loop | None = None
         try:
+            loop = _Loop(prepared, clock, stop, table, metrics, report)
             loop.run()
         except Exception as raised:
+            if loop is None and isinstance(raised, UserError):
+                raise  # bad input, and nothing was done yet
             error = raised if isinstance(raised, RunError) else RunError(f"{type(raised).__name__}: {raised}")
             error.__cause__ = raised
         finally:
-            loop.close()
+            if loop is not None:
+                loop.close()
         return finish_run(run, table, clock, error=error, signal=signals.received)
 
 

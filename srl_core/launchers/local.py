@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,7 +16,7 @@ from srl_core.base.processes import Child, end_all, start_child, wait_any
 from srl_core.base.run_directory import RunDirectory
 from srl_core.base.stop import StopFlag
 from srl_core.config import Experiment
-from srl_core.launchers.finish import finish_run, record_progress, stop_on_signals
+from srl_core.launchers.finish import finish_run, record_progress, recorded, stop_on_signals
 from srl_core.launchers.prepare import Prepared, make_table, prepare
 from srl_core.launchers.progress import Progress, ProgressMeter
 from srl_core.launchers.result import RunResult
@@ -26,8 +28,13 @@ from srl_core.workers.context import CONTROLLER, Channel, RunClock
 from srl_core.workers.evaluator import TAG
 from srl_core.workers.plan import sample_spec, write_plan
 
+_log = logging.getLogger(__name__)
+
 GRACE_SECONDS = 8.0
 """How long workers may take to end by themselves; a checkpoint is written in that time."""
+
+_FULL = 65536
+"""Bytes of free disk below which a worker can neither log nor report."""
 
 
 def run_local(
@@ -37,7 +44,7 @@ def run_local(
     with ExitStack() as stack:
         prepared = prepare(experiment, run_dir, resume=resume)
         run = prepared.run
-        stack.callback(run.close)
+        stack.enter_context(recorded(run))
         clock = RunClock(time.monotonic(), run.seconds)
         stop = StopFlag()
         table = make_table(prepared)
@@ -57,7 +64,7 @@ def run_local(
         metrics = MetricsWriter(run.path, "controller", wandb_project=experiment.logging.wandb_project)
         stack.callback(metrics.close)
         signals = stack.enter_context(stop_on_signals(stop))
-        children = [_start(worker, prepared, fds, plan, run) for worker in prepared.workers]
+        children = _start_all(prepared, fds, plan, run)
         controller = _Controller(experiment, prepared, run, stop, table, metrics, clock, children, report)
         error = controller.watch()
         return finish_run(run, table, clock, error=error, signal=signals.received)
@@ -108,6 +115,19 @@ def _connect(prepared: Prepared, stop: StopFlag, stack: ExitStack) -> tuple[dict
     return channels, fds
 
 
+def _start_all(prepared: Prepared, fds: list[int], plan: int, run: RunDirectory) -> list[Child]:
+    children: list[Child] = []
+    for worker in prepared.workers:
+        try:
+            children.append(_start(worker, prepared, fds, plan, run))
+        except OSError as error:
+            end_all(children, 0.0)
+            raise RunError(
+                f"{worker.name} cannot be started after {len(children)} other processes: {error.strerror}"
+            ) from None
+    return children
+
+
 def _start(worker: Placement, prepared: Prepared, fds: list[int], plan: int, run: RunDirectory) -> Child:
     threads = prepared.experiment.trainer.threads if worker.kind == "trainer" else 1
     arguments = {
@@ -118,6 +138,7 @@ def _start(worker: Placement, prepared: Prepared, fds: list[int], plan: int, run
         "policy": worker.policy,
         "parent": os.getpid(),
     }
+    (run.logs / _report_name(worker.name)).unlink(missing_ok=True)  # of an earlier part of the run
     return start_child(
         worker.name,
         "srl_core.workers.main",
@@ -164,6 +185,30 @@ class _Controller:
         """Block until the run is over and no process is left; returns what went wrong, if anything."""
         failed: list[Child] = []
         running = list(self._children)
+        try:
+            self._follow(running, failed)
+        finally:  # also where the report fails: its reader may have gone
+            self._stop.set()
+            # Whoever has not come to work yet has nothing to save, and may import for a long time on a busy machine.
+            end_all([c for c in running if not self._table.row(c.name).get("heartbeat")], 0.0)
+            running = [c for c in running if c.returncode is None]
+            began = time.monotonic()
+            killed = end_all(running, GRACE_SECONDS)
+            failed += [c for c in running if c not in killed and c.returncode != 0]
+            self._count_own_time()
+            self._record()
+        if failed:
+            return RunError(root_cause(self._run.path, failed))
+        if killed:
+            names = ", ".join(child.name for child in killed)
+            what = f"{names} did not stop within {time.monotonic() - began:.0f} s and had to be killed"
+            if any(child.name in self._leaders for child in killed):
+                return RunError(what)
+            _log.warning(what)  # they serve the others and have nothing to save
+        return None
+
+    def _follow(self, running: list[Child], failed: list[Child]) -> None:
+        """Report until the run is over; moves children that end out of `running`, to `failed` where they failed."""
         recorded = looked = time.monotonic()
         while running and not self._stop.is_set():
             for child in wait_any(running, 0.25):
@@ -182,21 +227,6 @@ class _Controller:
             if now - recorded >= self._interval:
                 recorded = now
                 self._record()
-        self._stop.set()
-        # Whoever has not come to work yet has nothing to save, and on a busy machine may import for a long time still.
-        end_all([c for c in running if not self._table.row(c.name).get("heartbeat")], 0.0)
-        running = [c for c in running if c.returncode is None]
-        began = time.monotonic()
-        killed = end_all(running, GRACE_SECONDS)
-        failed += [c for c in running if c not in killed and c.returncode != 0]
-        self._count_own_time()
-        self._record()
-        if failed:
-            return RunError(root_cause(self._run.path, failed))
-        if killed:
-            names = ", ".join(child.name for child in killed)
-            return RunError(f"{names} did not stop within {time.monotonic() - began:.0f} s and had to be killed")
-        return None
 
     def _count_own_time(self) -> None:
         self._table.row(CONTROLLER).set("cpu_seconds", self._cpu_before + time.process_time())
@@ -206,17 +236,22 @@ class _Controller:
         record_progress(self._run, self._table, self._clock)
 
 
+def _report_name(worker: str) -> str:
+    return f"{worker}.error.json"
+
+
 def root_cause(run_dir: Path, failed: list[Child]) -> str:
     """The error that came first: what follows from it in other workers is left out."""
     reports = []
     for child in failed:
-        path = run_dir / "logs" / f"{child.name}.error.json"
+        path = run_dir / "logs" / _report_name(child.name)
         if path.exists():
             data = json.loads(path.read_text())
             reports.append((data["time"], f"{child.name} failed: {data['error']}"))
-    if reports:
-        return min(reports)[1]
     child = failed[0]
     code = child.returncode or 0
+    if reports and code >= 0:  # one that was killed first had no time to report
+        return min(reports)[1]
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"{child.name} {how}; its output is in {run_dir / 'logs' / (child.name + '.log')}"
+    full = "; its disk is full" if shutil.disk_usage(run_dir).free < _FULL else ""
+    return f"{child.name} {how}; its output is in {run_dir / 'logs' / (child.name + '.log')}{full}"

@@ -11,6 +11,7 @@ from srl_core.base.arrays import Arrays, Schema
 from srl_core.base.errors import UserError
 from srl_core.base.run_directory import RunDirectory
 from srl_core.config import Experiment, to_json, validate
+from srl_core.launchers.finish import record_early_end
 from srl_core.launchers.topology import AgentRoute, Placement, agent_routes, placements
 from srl_core.services.checkpoints import Checkpoints
 from srl_core.services.metrics import WorkerTable
@@ -86,7 +87,8 @@ def prepare(experiment: Experiment, run_dir: Path, *, resume: bool) -> Prepared:
             initial=initial,
             counted=counted,
         )
-    except BaseException:
+    except BaseException as error:
+        record_early_end(run, error)
         run.close()
         raise
 

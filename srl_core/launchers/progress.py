@@ -85,7 +85,7 @@ class ProgressMeter:
         bottleneck = self._bottleneck(seconds)
         self._last, self._last_t = total, t
         fraction = self._fraction(total, t)
-        # Their own rows: the controller's counts evaluations of earlier parts of the run, whose returns it does not know.
+        # Their own rows: the controller's counts evaluations of earlier parts of the run, but knows no return of them.
         evaluators = [
             row for n in table.rows() if n.startswith("evaluator") and (row := table.row(n)).get("evaluations")
         ]

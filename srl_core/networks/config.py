@@ -12,6 +12,9 @@ Encoder = Literal["auto", "mlp", "atari_small", "nature"]
 Recurrent = Literal["none", "lstm", "gru"]
 Activation = Literal["relu", "tanh"]
 
+_WIDEST = 16_384
+"""A square layer of it takes 1 GiB."""
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -32,11 +35,11 @@ class NetworkConfig:
     """Whether the value has an encoder (and recurrent layer) of its own rather than sharing the policy's."""
 
     def validate(self) -> None:
-        """Raise `UserError` for sizes that are not positive."""
-        if any(width < 1 for width in self.hidden):
-            raise UserError(f"network.hidden is {list(self.hidden)}; every width must be at least 1")
-        if self.recurrent_size < 1:
-            raise UserError(f"network.recurrent_size is {self.recurrent_size}; it must be at least 1")
+        """Raise `UserError` for sizes out of range."""
+        if not all(1 <= width <= _WIDEST for width in self.hidden):
+            raise UserError(f"network.hidden is {list(self.hidden)}; every width must be in 1..{_WIDEST}")
+        if not 1 <= self.recurrent_size <= _WIDEST:
+            raise UserError(f"network.recurrent_size is {self.recurrent_size}; it must be in 1..{_WIDEST}")
 
     def resolve_encoder(self, observation: Schema) -> Literal["mlp", "atari_small", "nature"]:
         """The encoder for `observation`; raises `UserError` where it does not fit."""

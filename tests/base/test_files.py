@@ -70,3 +70,9 @@ def test_unreadable_json_is_said_in_one_sentence(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         with pytest.raises(UserError, match=f"{name} is not valid JSON"):
             read_json(tmp_path / name)
+
+
+def test_json_nested_too_deeply_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="not valid JSON"):
+        read_json(tmp_path / "deep.json")

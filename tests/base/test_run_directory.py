@@ -174,3 +174,38 @@ def test_runs_are_found_by_name_or_path(tmp_path: Path) -> None:
     assert find_run(str(tmp_path / "pong-1"), Path("elsewhere")) == tmp_path / "pong-1"
     with pytest.raises(UserError, match="no run 'pong-3'; did you mean pong-"):
         find_run("pong-3", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("status", None), ("wall_seconds", "9"), ("wall_seconds", float("nan")), ("resumes", -1), ("counts", [1]),
+     ("counts", {"updates": "x"}), ("cpu_seconds", True), ("hardware", 3), ("started", 5)],
+)  # fmt: skip
+def test_metadata_that_was_edited_is_refused_by_its_field(tmp_path: Path, name: str, value: object) -> None:
+    make(tmp_path).close()
+    good = metadata(tmp_path)
+    (tmp_path / "metadata.json").write_text(json.dumps({**good, name: value}))
+    with pytest.raises(UserError, match=name):
+        RunDirectory.open(tmp_path)
+    (tmp_path / "metadata.json").write_text(json.dumps({k: v for k, v in good.items() if k != name}))
+    with pytest.raises(UserError, match=f"lacks '{name}'"):
+        make(tmp_path)
+
+
+def test_hostile_times_in_the_metrics_are_no_training_time(tmp_path: Path) -> None:
+    make(tmp_path).close()
+    lines = ['{"t": 5.0}', '{"t": Infinity}', '{"t": NaN}', '{"t": true}', "[1]", "7", '{"t": -3}', '{"t": 9']
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    assert make(tmp_path).seconds == 5.0
+
+
+def test_a_run_that_is_withdrawn_leaves_what_is_not_its_own(tmp_path: Path) -> None:
+    run = make(tmp_path / "new")
+    run.withdraw()
+    run.close()
+    assert not (tmp_path / "new").exists()
+    make(tmp_path / "kept").withdraw()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / ".mine").touch()
+    make(tmp_path / "kept").withdraw()
+    assert [p.name for p in (tmp_path / "kept").iterdir()] == [".mine"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from dataclasses import replace
+import math
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -33,7 +36,7 @@ def test_the_hash_depends_on_every_field_but_seed_and_name() -> None:
     def leaves(config: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         if not hasattr(config, "__dataclass_fields__"):
             return [path]
-        return [leaf for f in config.__dataclass_fields__ for leaf in leaves(getattr(config, f), (*path, f))]
+        return [leaf for f in fields(config) for leaf in leaves(getattr(config, f.name), (*path, f.name))]  # type: ignore[arg-type]
 
     def change(config: object, path: tuple[str, ...]) -> object:
         value = getattr(config, path[0])
@@ -85,6 +88,9 @@ def test_bad_json_names_the_field(edit, message: str) -> None:
         ("trajectory", "bootstrap_steps", 0, "trajectory.bootstrap_steps is 0"),
         ("actor", "inference_splits", 9, "actor.inference_splits is 9; it must be at most ring_size"),
         ("budget", "seconds", float("nan"), "budget.seconds is nan"),
+        ("budget", "target_return", float("nan"), "budget.target_return is nan; it must be a number"),
+        ("actor", "count", 10**30, "actor.count is 10{30}; it must be at most 10000"),
+        ("trainer", "threads", 10**9, "trainer.threads is 1000000000; it must be at most 1000"),
     ],
 )
 def test_values_out_of_range_are_named(group: str, field: str, value: float, message: str) -> None:
@@ -113,3 +119,60 @@ def test_no_staleness_with_reuse_is_refused() -> None:
     trainer = replace(experiment.trainer, max_staleness=0, sample_reuse=2)
     with pytest.raises(UserError, match="must be at least 1"):
         validate(replace(experiment, trainer=trainer))
+
+
+HOSTILE: list[Any] = [0, -1, math.nan, math.inf, -math.inf, 10**12, 10**400, 1e308, 0.5]
+HOSTILE += ["", None, True, [], {}, "x" * 300, "\0", [[0]]]
+    0,
+    -1,
+    math.nan,
+    math.inf,
+    -math.inf,
+    10**12,
+    10**400,
+    1e308,
+    "",
+    None,
+    True,
+    [],
+    {},
+    "x" * 300,
+    "\0",
+    [[0]],
+    0.5,
+]
+
+
+@pytest.mark.parametrize("name", PRESETS.names())
+def test_whatever_stands_in_a_file_is_an_experiment_or_one_sentence(name: str) -> None:
+    """Every field and group of fields in turn becomes every kind of value that it must not be."""
+
+    def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+        return [path, *(place for key, value in items for place in places(value, (*path, key)))]
+
+    base = to_json(preset(name))
+    refused = 0
+    for place in places(base)[1:]:
+        for value in HOSTILE:
+            data = inside = copy.deepcopy(base)
+            for key in place[:-1]:
+                inside = inside[key]
+            inside[place[-1]] = value
+            try:
+                experiment = experiment_from_json(data)
+                validate(experiment)
+            except UserError as error:
+                refused += 1
+                assert "\n" not in str(error)
+            else:  # it can be written down
+                json.dumps(to_json(experiment), allow_nan=False)
+    assert refused > 500
+
+
+@pytest.mark.parametrize("field", ["name", "policy"])
+def test_names_that_no_file_can_have_are_refused(field: str) -> None:
+    long = "x" * 300
+    changed = {"name": long} if field == "name" else {"routes": (RouteConfig(policy=long),)}
+    with pytest.raises(UserError, match="up to 100 letters"):
+        validate(replace(preset(), **changed))  # type: ignore[arg-type]
