@@ -99,7 +99,7 @@ FIGURE = FigureSpec(
     collect=collect,
     costs={
         "smoke": Cost(cores=2, minutes=0.4, memory_gib=4),
-        "desk": Cost(cores=2, minutes=21, memory_gib=6),
+        "desk": Cost(cores=2, minutes=29, memory_gib=6),
         "node": Cost(cores=32, minutes=15, memory_gib=32),
         "cluster": Cost(cores=128, minutes=15, memory_gib=128, gpus=1),
     },

@@ -39,7 +39,7 @@ def atari_ppo(game: str = "Pong", profile: str = "desk") -> Experiment:
         actor=ActorConfig(count=3, envs_per_member=16),
         trainer=TrainerConfig(batch_size=32, queue_size=1),
         evaluation=EvaluationConfig(interval_seconds=90.0, final=True, episodes=10, envs=10),
-        budget=BudgetConfig(seconds=1200.0),
+        budget=BudgetConfig(seconds=1680.0),
     )
     if profile == "desk":
         return desk
@@ -72,5 +72,5 @@ def atari_ppo(game: str = "Pong", profile: str = "desk") -> Experiment:
 
 
 def pong() -> Experiment:
-    """PPO on Atari Pong from its picture: 18 points or more of 21 within twenty minutes on 2 cores."""
+    """PPO on Atari Pong from its picture: 18 points or more of 21 within half an hour on 2 cores."""
     return replace(atari_ppo("Pong", "desk"), name="pong")

@@ -40,7 +40,8 @@ def test_a_step_takes_its_time(kind: str) -> None:
         environment.send(np.zeros((1, 1), np.int64))
         environment.recv()
     assert time.perf_counter() - began >= 0.1
-    assert (time.process_time() - spent > 0.05) == (kind == "compute")
+    # How much it computes is up to the machine, which others may use; one that sleeps takes next to nothing.
+    assert (time.process_time() - spent > 0.01) == (kind == "compute")
 
 
 def test_it_fails_when_told() -> None:
