@@ -51,6 +51,17 @@ class AtariConfig(EnvironmentConfig):
         return AtariVector(self, num_envs, training=training)
 
 
+_RANGES = {
+    "frame_skip": (1, 1_000),
+    "frame_stack": (1, 1_000),
+    "max_frames": (1, 2**31 - 1),
+    "noop_max": (0, 1_000_000),
+    "evaluation_noop_max": (0, 1_000_000),
+    "threads": (1, 1_000),
+}
+"""The emulator takes C integers."""
+
+
 def rom_name(game: str) -> str:
     """ALE's name of a game (`NameThisGame` is `name_this_game`); `UserError` for a game it does not have."""
     try:
@@ -68,9 +79,9 @@ class AtariVector:
     """E games; one agent each."""
 
     def __init__(self, config: AtariConfig, num_envs: int, *, training: bool) -> None:
-        for field in ("frame_skip", "frame_stack", "max_frames", "threads"):
-            if getattr(config, field) < 1:
-                raise UserError(f"environment.{field} is {getattr(config, field)}; it must be at least 1")
+        for field, (least, most) in _RANGES.items():
+            if not least <= getattr(config, field) <= most:
+                raise UserError(f"environment.{field} is {getattr(config, field)}; it must be in {least}..{most}")
         self._config, self._num_envs, self._training = config, num_envs, training
         self._vector = self._make(num_envs, height=84, width=84, grayscale=True)
         self._screen = None

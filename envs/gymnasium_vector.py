@@ -137,6 +137,8 @@ class GymnasiumConfig(EnvironmentConfig):
     def build(self, num_envs: int, *, training: bool) -> VectorEnvironment:
         if self.max_episode_steps < 0:
             raise UserError(f"environment.max_episode_steps is {self.max_episode_steps}; it must be 0 or more")
+        if self.frame_skip < 1:
+            raise UserError(f"environment.frame_skip is {self.frame_skip}; it must be at least 1")
         try:
             kwargs = json.loads(self.kwargs)
         except json.JSONDecodeError as error:

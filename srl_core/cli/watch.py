@@ -57,7 +57,8 @@ def follow(path: Path, alive) -> Iterator[dict[str, Any]]:
                         record = json.loads(line)
                     except ValueError:  # cut short by a kill
                         continue
-                    yield record
+                    if isinstance(record, dict):
+                        yield record
         if ending:
             return
         time.sleep(_LOOK_SECONDS)

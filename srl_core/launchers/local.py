@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -194,7 +195,7 @@ class _Controller:
             running = [c for c in running if c.returncode is None]
             began = time.monotonic()
             killed = end_all(running, GRACE_SECONDS)
-            failed += [c for c in running if c not in killed and c.returncode != 0]
+            failed += [c for c in running if c not in killed and self._failed(c)]
             self._count_own_time()
             self._record()
         if failed:
@@ -214,7 +215,7 @@ class _Controller:
             for child in wait_any(running, 0.25):
                 running.remove(child)
                 self._leaders.discard(child.name)
-                if child.returncode != 0:
+                if self._failed(child):
                     failed.append(child)
             if failed or not self._leaders:
                 self._stop.set()
@@ -227,6 +228,11 @@ class _Controller:
             if now - recorded >= self._interval:
                 recorded = now
                 self._record()
+
+    def _failed(self, child: Child) -> bool:
+        """Whether an ended child failed; while it still starts, the signal that stops the run may end it."""
+        asked = self._stop.is_set() and -(child.returncode or 0) in (signal.SIGINT, signal.SIGTERM)
+        return child.returncode != 0 and not asked
 
     def _count_own_time(self) -> None:
         self._table.row(CONTROLLER).set("cpu_seconds", self._cpu_before + time.process_time())

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srl_core.api import EnvironmentSpec, PolicySpec
-from srl_core.base.arrays import Arrays, Schema
+from srl_core.base.arrays import Arrays, Schema, block_nbytes
 from srl_core.base.errors import UserError
+from srl_core.base.hardware import available_memory
 from srl_core.base.run_directory import RunDirectory
 from srl_core.config import Experiment, to_json, validate
 from srl_core.launchers.finish import record_early_end
@@ -16,6 +17,7 @@ from srl_core.launchers.topology import AgentRoute, Placement, agent_routes, pla
 from srl_core.services.checkpoints import Checkpoints
 from srl_core.services.metrics import WorkerTable
 from srl_core.workers.context import COLUMNS, CONTROLLER, TRAINER_COLUMNS
+from srl_core.workers.plan import sample_spec
 
 
 @dataclass
@@ -55,6 +57,8 @@ def prepare(experiment: Experiment, run_dir: Path, *, resume: bool) -> Prepared:
     spec, routes = probe(experiment)
     _check_device(experiment.trainer.device)
     trained = {r.policy: experiment.algorithm.build_policy(spec, device="cpu", seed=experiment.seed) for r in routes}
+    for policy in trained.values():
+        _check_memory(experiment, spec, policy.spec)
     config = to_json(experiment)
     if not resume and (run_dir / "metadata.json").exists():
         raise UserError(f"{run_dir} holds a run already; resume it or choose another directory")
@@ -107,6 +111,19 @@ def make_table(prepared: Prepared) -> WorkerTable:
                 table.row(worker.name).set(name, value)
     table.row(CONTROLLER).set("cpu_seconds", prepared.run.cpu_seconds)
     return table
+
+
+def _check_memory(experiment: Experiment, environment: EnvironmentSpec, policy: PolicySpec) -> None:
+    """The batches that a trainer may hold: those that wait, the one in use, and the next one being assembled."""
+    samples = sample_spec(experiment, policy, environment)
+    trainer = experiment.trainer
+    batch = block_nbytes(samples.schema, samples.leading(trainer.batch_size))
+    available = available_memory()
+    if batch > available or batch * (trainer.queue_size + 2) > available:
+        raise UserError(
+            f"trainer.batch_size is {trainer.batch_size} and trainer.queue_size {trainer.queue_size}: up to "
+            f"{trainer.queue_size + 2} batches of {batch} bytes need more memory than the {available} bytes available"
+        )
 
 
 def _check_device(device: str) -> None:

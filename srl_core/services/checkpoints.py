@@ -35,6 +35,8 @@ FORMAT = 1
 _ARRAYS, _STATE, _MANIFEST = "arrays.safetensors", "state.json", "manifest.json"
 _NAME = re.compile(r"(\d{12})(?:-(\d+))?")
 _TEMPORARY = ".saving-"
+_LARGEST_MANIFEST = 65536
+"""Bytes."""
 
 _log = logging.getLogger(__name__)
 
@@ -146,23 +148,28 @@ def _read(path: Path) -> tuple[int, Any]:
         raise DamagedCheckpoint(f"{path / _MANIFEST} is that of step {step}")
     contents = {}
     for name, expected in files.items():
-        data = contents[name] = _contents(path / name)
+        size = expected.get("bytes") if isinstance(expected, dict) else None
+        if not isinstance(size, int):
+            raise DamagedCheckpoint(f"{path / _MANIFEST} lacks the size of {name}")
+        data = contents[name] = _contents(path / name, size)
         actual = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         if expected != actual:
             raise DamagedCheckpoint(f"{path / name} is not what was written: {len(data)} bytes of another SHA-256")
     try:
         arrays = safetensors.numpy.load(contents[_ARRAYS])
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, KeyError, TypeError) as error:  # the latter two for types unknown to NumPy
         raise DamagedCheckpoint(f"{path / _ARRAYS}: {error}") from None
     try:
         return step, decode(_parse(path / _STATE, contents[_STATE]), arrays)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedCheckpoint(f"{path / _STATE}: {error}") from None
 
 
-def _contents(path: Path) -> bytes:
+def _contents(path: Path, size: int = _LARGEST_MANIFEST) -> bytes:
+    """At most `size` bytes of a file, and one more where it is too long: a damaged file takes no memory."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(max(0, min(size, os.fstat(file.fileno()).st_size)) + 1)
     except OSError as error:
         raise DamagedCheckpoint(f"{path}: {os.strerror(error.errno or 0)}") from None
 
@@ -170,5 +177,5 @@ def _contents(path: Path) -> bytes:
 def _parse(path: Path, data: bytes) -> Any:
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedCheckpoint(f"{path} is not JSON: {error}") from None

@@ -218,6 +218,8 @@ def read_records(path: Path, kind: str | None = None) -> Iterator[dict[str, Any]
             try:
                 record = json.loads(line)
             except ValueError:
+                record = None
+            if not isinstance(record, dict):
                 if line.strip():
                     _log.warning("%s line %d is not a whole record", path, number)
                 continue

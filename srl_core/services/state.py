@@ -37,16 +37,20 @@ def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return tree
     if len(tree) == 1 and (key := next(iter(tree))).startswith("$"):
         value = tree[key]
-        if key == "$array" and value in arrays:
+        if key == "$array" and isinstance(value, str) and value in arrays:
             return arrays[value].copy()
-        if key == "$int":
+        if key == "$int" and isinstance(value, str):
             return int(value)
         if key == "$float" and value in ("nan", "inf", "-inf"):
             return float(value)
-        if key == "$dict":
+        if key == "$dict" and isinstance(value, list) and all(_is_item(item) for item in value):
             return {k: decode(v, arrays) for k, v in value}
         raise ValueError(f"{key} {value!r} cannot be decoded")
     return {k: decode(v, arrays) for k, v in tree.items()}
+
+
+def _is_item(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 2 and isinstance(item[0], str | int)
 
 
 def _encode(value: Any, path: str, arrays: Arrays) -> Any:

@@ -59,7 +59,10 @@ def main() -> int:
     args = parser.parse_args()
     die_with_parent(args.parent)
     os.nice(NICENESS.get(args.kind, 0))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the controller decides
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # terminals and service managers tell all processes; the controller decides
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the stack of a hanging worker, even inside C code
     plan = read_plan(args.plan)

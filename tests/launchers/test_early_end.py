@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -108,3 +109,11 @@ def test_processes_that_cannot_be_started_are_told(tmp_path: Path, monkeypatch: 
     with pytest.raises(RunError, match="trainer-default-0 cannot be started after 0 other processes"):
         run_experiment(null_run(), tmp_path / "run")
     assert status(tmp_path / "run") == "failed"
+
+
+@pytest.mark.parametrize("changes", [{"batch_size": 10_000_000}, {"queue_size": 10**12}], ids=["batch", "queue"])
+def test_batches_that_no_memory_holds_are_refused_first(tmp_path: Path, changes: dict[str, int]) -> None:
+    experiment = null_run()
+    with pytest.raises(UserError, match=r"trainer\.batch_size is"):
+        run_experiment(replace(experiment, trainer=replace(experiment.trainer, **changes)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -290,3 +290,29 @@ def test_a_reader_meets_a_writer(tmp_path: Path) -> None:
     finally:
         writer.kill()
         writer.communicate()
+
+
+HOSTILE_MANIFESTS = {
+    "an endless file": lambda m: m["files"]["state.json"].update(bytes=10**15),
+    "no size": lambda m: m["files"].update({"state.json": 3}),
+    "negative": lambda m: m["files"]["state.json"].update(bytes=-(10**9)),
+    "another file": lambda m: m["files"].update({"../../../../etc/passwd": m["files"].pop("state.json")}),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_MANIFESTS)
+def test_a_manifest_reaches_no_other_file_and_no_more_memory(tmp_path: Path, what: str) -> None:
+    path = Checkpoints(tmp_path).save(1, some_state())
+    manifest = json.loads((path / "manifest.json").read_text())
+    HOSTILE_MANIFESTS[what](manifest)
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="cannot be read"):
+        Checkpoints(tmp_path).load(path)
+
+
+def test_files_that_grew_beyond_memory_are_damage(tmp_path: Path) -> None:
+    for name in ("arrays.safetensors", "manifest.json"):
+        path = Checkpoints(tmp_path).save(1, some_state())
+        os.truncate(path / name, 2**42)  # takes no disk
+        with pytest.raises(UserError, match="cannot be read"):
+            Checkpoints(tmp_path).load(path)

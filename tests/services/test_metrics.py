@@ -239,3 +239,9 @@ def test_a_csv_of_one_kind(tmp_path: Path) -> None:
         {"kind": "train", "t": "1.0", "loss": "0.1", "policy": "a,b", "extra": ""},
         {"kind": "train", "t": "2.0", "loss": "", "policy": "", "extra": "3"},
     ]
+
+
+def test_lines_that_are_no_records_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"kind": "train", "t": 1}\n[1]\n7\nnull\n"x"\n{"kind": "train", "t": 2}\n{"kind": "tr')
+    assert [record["t"] for record in read_records(path)] == [1, 2]

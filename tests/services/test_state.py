@@ -89,3 +89,13 @@ def test_what_cannot_be_saved_is_named(state, message: str) -> None:
 def test_what_was_never_encoded_is_refused(tree) -> None:
     with pytest.raises(ValueError, match=r"decoded|invalid literal"):
         decode(tree, {})
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [{"$array": []}, {"$array": {}}, {"$int": None}, {"$int": 1.5}, {"$int": "x"}, {"$dict": 5}, {"$dict": [1]},
+     {"$dict": [[[], 1]]}, {"$dict": [[1, 2, 3]]}, {"$float": "1"}, {"$float": []}, {"$other": 1}],
+)  # fmt: skip
+def test_what_nobody_encoded_is_a_value_error(tree: dict) -> None:
+    with pytest.raises(ValueError, match=r"decoded|invalid literal"):
+        decode({"inside": [tree]}, {})
