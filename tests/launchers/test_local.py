@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,8 +61,21 @@ sys.exit(result.exit_code)
 """
 
 
+STARTED: list[subprocess.Popen] = []
+
+
+@pytest.fixture(autouse=True)
+def no_run_outlives_its_test() -> Iterator[None]:
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()  # its workers die with it
+        process.wait()
+
+
 def start(experiment: Experiment, path: Path) -> subprocess.Popen:
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdin=subprocess.PIPE, start_new_session=True)
+    STARTED.append(process)
     assert process.stdin is not None
     process.stdin.write(json.dumps(to_json(experiment)).encode())
     process.stdin.close()
