@@ -77,7 +77,8 @@ class TrainerConfig:
     sample_reuse: int = 1
     """How often each batch is trained on."""
     queue_size: int = 2
-    """Batches [batches] that may wait to be trained on (again); the least reusable, oldest is dropped on overflow."""
+    """Batches [batches] that may wait to be trained on (again). Where `streams.when_full` is drop_oldest, new ones push
+    out the one with fewest uses left, then the oldest (counted)."""
     max_staleness: int = 1_000_000
     """Batches with a step older than so many versions [versions] are dropped and counted; 0: only the newest."""
     prefetch: bool = True

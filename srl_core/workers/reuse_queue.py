@@ -24,8 +24,9 @@ class ReuseQueue:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def full(self) -> bool:
-        return len(self._batches) >= self._size
+    def free(self) -> int:
+        """Batches that may be put without another being dropped."""
+        return self._size - len(self._batches)
 
     def put(self, batch: SampleBatch) -> list[SampleBatch]:
         """Add a new batch; returns what was dropped for it, so that its memory can be used again."""
@@ -54,7 +55,7 @@ class ReuseQueue:
         batch.reuses_left = max(left - 2, 0)
         if left <= 1:
             return False
-        if self.full():
+        if not self.free():
             self.dropped_reuses += left - 1
             return False
         self._insert(left - 1, time, batch)

@@ -32,9 +32,8 @@ class TrainerWorker:
         self._checkpoints = Checkpoints(context.run_dir / "checkpoints" / context.policy, keep=config.checkpoint_keep)
         self._consumer = channel.samples.consumer(0)
         self._assembler = Assembler(self._consumer, channel.samples_spec, config.batch_size)
-        prefetch = config.prefetch and not context.deterministic
-        self._source = Prefetcher(self._assembler) if prefetch else self._assembler
         self._queue = ReuseQueue(config.queue_size, config.sample_reuse)
+        self._overflows = experiment.streams.when_full == "drop_oldest"
         self.updates = 0
         self.env_steps = 0.0
         self.version = 0
@@ -45,6 +44,9 @@ class TrainerWorker:
         self.restored: Mapping[str, Any] | None = None
         """What the launcher had added to the checkpoint that this trainer came back from."""
         self._restore()
+        self._counted = {"dropped_batches": self._queue.dropped, "dropped_reuses": self._queue.dropped_reuses}
+        prefetch = config.prefetch and not context.deterministic
+        self._source = Prefetcher(self._assembler) if prefetch else self._assembler
         self._finished = self._budget_spent()
 
     def _restore(self) -> None:
@@ -82,12 +84,18 @@ class TrainerWorker:
         self._train(batch)
         if not self._queue.done(batch):
             self._source.recycle(batch)
-        self._row.set("dropped_batches", self._queue.dropped)
-        self._row.set("dropped_reuses", self._queue.dropped_reuses)
+        self._count_drops()
         self._finished = self._budget_spent()
         if not self._context.deterministic and self.checkpoint_due():
             self.save()
         return PollResult(True)
+
+    def _count_drops(self) -> None:
+        """What the queue has dropped since the last call; the columns also hold earlier parts of the run."""
+        now = {"dropped_batches": self._queue.dropped, "dropped_reuses": self._queue.dropped_reuses}
+        for column, value in now.items():
+            self._row.add(column, value - self._counted[column])
+        self._counted = now
 
     def _rest(self, timeout: float) -> PollResult:
         """This trainer is done. Until all are, what still comes is dropped: a full stream would stop the actors."""
@@ -106,9 +114,13 @@ class TrainerWorker:
         return every == 0 or time.monotonic() - self._last_checkpoint >= every
 
     def _take_in(self, timeout: float) -> None:
-        """Fill the queue without waiting; wait only while it is empty."""
+        """Fill the queue without waiting; wait only while it is empty.
+
+        Where streams block, what does not fit waits in the stream. Where they drop, the newest is always taken in, and
+        the queue drops for it.
+        """
         deadline = time.monotonic() + timeout
-        while not self._queue.full():
+        for _ in range(self._queue.free() if not self._overflows else self._config.queue_size):
             wait = max(0.0, deadline - time.monotonic()) if not len(self._queue) else 0.0
             batch = self._source.next(wait)
             if batch is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +17,15 @@ from srl_core.algorithms.null.config import NullAlgorithmConfig, NullPolicy
 from srl_core.api import EnvironmentSpec, SampleBatch
 from srl_core.base.arrays import Arrays
 from srl_core.base.errors import RunError
-from srl_core.config import ActorConfig, BudgetConfig, Experiment, RouteConfig, TrainerConfig, TrajectoryConfig
+from srl_core.config import (
+    ActorConfig,
+    BudgetConfig,
+    Experiment,
+    RouteConfig,
+    StreamsConfig,
+    TrainerConfig,
+    TrajectoryConfig,
+)
 from srl_core.launchers import run_experiment
 from srl_core.services.checkpoints import Checkpoints
 from srl_core.workers.trainer import TrainerWorker
@@ -191,6 +199,19 @@ def test_batches_are_used_again_in_the_order_of_the_rule(tmp_path: Path) -> None
         assert w.table.total("dropped_batches") == w.table.total("dropped_reuses") == 0
         assert w.table.total("env_steps_consumed") == 3 * STEPS * COLUMNS  # each step counts once
         assert w.table.total("gradient_samples") == 9 * STEPS * COLUMNS
+
+
+def test_where_streams_drop_the_newest_batch_is_always_taken_in(tmp_path: Path) -> None:
+    base = experiment(sample_reuse=3, queue_size=1)
+    with world(replace(base, streams=StreamsConfig(when_full="drop_oldest")), tmp_path) as w:
+        worker, algorithm = trainer_of(w)
+        send(w, 0)
+        worker.poll(0.0)
+        send(w, 1)
+        drain(worker)
+        assert algorithm.trained == [(0, 0), (1, 0), (1, 1), (1, 2)]
+        assert w.table.total("dropped_reuses") == 2
+        assert w.table.total("dropped_batches") == 0
 
 
 def test_prefetching_gives_the_same_parameters(tmp_path: Path) -> None:
