@@ -1,9 +1,8 @@
 """`make bench-throughput`: what end-to-end training reaches of what simulation, inference and learning alone allow.
 
-Each round measures, one after another on the same cores: (a) simulation alone, (b) inference alone and (c) gradient
-steps alone at the sizes in use, each in env steps per CPU-second of one thread, and (d) whole training runs, with
-inline inference and with a policy worker over shared memory. The limit is cores / (1/a + 1/b + 1/c). The last line is
-JSON.
+Each round measures, one after another: (a) simulation alone, (b) inference alone and (c) gradient steps alone at the
+sizes in use, each in env steps per CPU-second with all cores at it, and (d) whole training runs, with inline inference
+and with a policy worker over shared memory. The limit is cores / (1/a + 1/b + 1/c). The last line is JSON.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from srl_core.base.arrays import zeros
+from srl_core.base.errors import RunError
 from srl_core.base.hardware import describe
 from srl_core.config import BudgetConfig, EvaluationConfig, Experiment, LoggingConfig, experiment_from_json, to_json
 from srl_core.launchers import run_experiment
@@ -33,19 +33,19 @@ PARTS = ("simulation", "inference", "training")
 
 def per_cpu_second(step: Callable[[], int], seconds: float) -> float:
     """Env steps per CPU-second of this process: `step` does some work and returns how many it did."""
-    for _ in range(3):
-        step()
     done, began = 0, time.process_time()
     while (spent := time.process_time() - began) < seconds:
         done += step()
     return done / spent
 
 
-def measure_part(part: str, experiment: Experiment, seconds: float) -> float:
-    """One of `PARTS` alone, in this process; env steps per CPU-second."""
+def make_step(part: str, experiment: Experiment) -> Callable[[], int]:
+    """One of `PARTS` alone: a function that does some of it and returns the number of env steps."""
     import torch
 
     torch.set_num_threads(1)
+    if part == "training":
+        return _training_step(experiment)
     spec, _ = probe(experiment)
     rng = np.random.default_rng(0)
     if part == "simulation":
@@ -56,25 +56,23 @@ def measure_part(part: str, experiment: Experiment, seconds: float) -> float:
             environment.send(rng.integers(0, spec.action.nvec, (spec.rows, spec.action.dims)))
             return environment.recv().env_steps
 
-        return per_cpu_second(simulate, seconds)
-    if part == "inference":
-        policy = experiment.algorithm.build_policy(spec, device="cpu", seed=1)
-        request = zeros(policy.spec.request, (spec.rows,))
-        for name, array in request.items():
-            if array.dtype == np.uint8:
-                array[...] = rng.integers(0, 255, array.shape)
-            elif name == "noise":
-                array[...] = rng.random(array.shape)
+        return simulate
+    policy = experiment.algorithm.build_policy(spec, device="cpu", seed=1)
+    request = zeros(policy.spec.request, (spec.rows,))
+    for name, array in request.items():
+        if array.dtype == np.uint8:
+            array[...] = rng.integers(0, 255, array.shape)
+        elif name == "noise":
+            array[...] = rng.random(array.shape)
 
-        def infer() -> int:
-            policy.act(request)
-            return spec.rows
+    def infer() -> int:
+        policy.act(request)
+        return spec.rows
 
-        return per_cpu_second(infer, seconds)
-    return _measure_training(experiment, seconds)
+    return infer
 
 
-def _measure_training(experiment: Experiment, seconds: float) -> float:
+def _training_step(experiment: Experiment) -> Callable[[], int]:
     """Gradient steps on batches of real trajectories, so that masks, resets and rewards are as in training."""
     from srl_core.bench.recording import record_batch
 
@@ -85,7 +83,17 @@ def _measure_training(experiment: Experiment, seconds: float) -> float:
         algorithm.update(batch)
         return round(batch.env_steps())
 
-    return per_cpu_second(train, seconds)
+    return train
+
+
+def measure_here(part: str, experiment: Experiment, seconds: float) -> None:
+    """In a process of its own: get ready, say so, wait for a word, measure, print the rate."""
+    step = make_step(part, experiment)
+    for _ in range(3):
+        step()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(json.dumps(per_cpu_second(step, seconds)), flush=True)
 
 
 def run_window(experiment: Experiment, warm_up: float, window: float) -> dict[str, float]:
@@ -134,18 +142,34 @@ def placements(experiment: Experiment) -> dict[str, Experiment]:
 
 
 def measure_parts(experiment: Experiment, seconds: float) -> dict[str, float]:
-    """All of `PARTS`, each in a process of its own with one thread."""
-    rates = {}
-    for part in PARTS:
-        done = subprocess.run(
-            [sys.executable, "-m", "srl_core.bench.throughput", "--part", part, "--seconds", str(seconds)],
-            input=json.dumps(to_json(experiment)).encode(),
-            env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-        rates[part] = json.loads(done.stdout.decode().splitlines()[-1])
-    return rates
+    """All of `PARTS` in env steps per CPU-second, each with one process a core at the same time.
+
+    On all cores at once, because cores share caches, memory and often their arithmetic: one busy core among idle ones
+    does more in a second than any arrangement of busy ones can.
+    """
+    return {part: _measure_on_all_cores(part, experiment, seconds) for part in PARTS}
+
+
+def _measure_on_all_cores(part: str, experiment: Experiment, seconds: float) -> float:
+    command = [sys.executable, "-m", "srl_core.bench.throughput", "--part", part, "--seconds", str(seconds)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    children = [
+        subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(cores())
+    ]
+    try:
+        for word in (json.dumps(to_json(experiment)), "go"):
+            for child in children:
+                print(word, file=child.stdin, flush=True)
+            answers = [child.stdout.readline() for child in children if child.stdout is not None]
+        rates = [float(answer) for answer in answers]
+    except (ValueError, OSError):
+        raise RunError(f"measuring {part} alone failed; its error is printed above") from None
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+    return statistics.mean(rates)
 
 
 def measure_limit(experiment: Experiment, *, rounds: int = 3, seconds: float = 4.0) -> dict[str, float]:
@@ -209,8 +233,7 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, help="measure one part of the experiment read from standard input")
     args = parser.parse_args()
     if args.part:
-        experiment = experiment_from_json(json.load(sys.stdin))
-        print(json.dumps(measure_part(args.part, experiment, args.seconds)))
+        measure_here(args.part, experiment_from_json(json.loads(sys.stdin.readline())), args.seconds)
         return
     result = benchmark(atari_ppo(), rounds=args.rounds, warm_up=args.warm_up, window=args.window, seconds=args.seconds)
     print(json.dumps(result))
