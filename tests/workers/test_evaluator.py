@@ -121,7 +121,7 @@ def test_the_last_version_is_evaluated_once_after_training(tmp_path: Path) -> No
 
 
 def test_an_evaluation_ends_at_once_when_the_run_stops(tmp_path: Path) -> None:
-    with world(experiment(interval_seconds=1e-6, episodes=10**9), tmp_path) as w:
+    with world(experiment(interval_seconds=1e-6, episodes=10**6), tmp_path) as w:
         worker = w.worker("evaluator-0")
         w.stop.set()
         began = time.monotonic()
