@@ -101,6 +101,9 @@ class AtariVector:
         self._game_ended = np.zeros(num_envs, bool)
         self._age = np.zeros(num_envs, np.int64)
         """Ticks since the episode's first observation."""
+        self._watched = 0
+        """Further ticks in which an episode begins or a stack fills up."""
+        self._none, self._everywhere = np.zeros(num_envs, bool), np.ones(num_envs, bool)
         self._return = np.zeros(num_envs)
         self._length = np.zeros(num_envs, np.int64)
 
@@ -137,6 +140,7 @@ class AtariVector:
             self._image = self._screen.reset(seed=seeds)[0]
         for array in (self._life_ended, self._game_ended, self._age, self._return, self._length):
             array[...] = 0
+        self._watched = self._config.frame_stack
         none = np.zeros(self._num_envs, bool)
         return Tick(
             observation={"frame": frames},
@@ -157,6 +161,11 @@ class AtariVector:
         frames, reward, terminated, truncated, info = self._vector.recv()
         if self._screen is not None:
             self._image = self._screen.recv()[0]
+        if terminated.any() or truncated.any():
+            self._watched = self._config.frame_stack + 1
+        if not self._watched:
+            return self._uneventful(frames, reward)
+        self._watched -= 1
         restarted = self._game_ended  # this tick brought the first observation of a new game and no env step
         first = restarted | self._life_ended
         stepped = ~restarted
@@ -172,11 +181,9 @@ class AtariVector:
         self._age = np.where(first, 0, self._age + 1)
         self._clear_earlier_frames(frames)
         self._life_ended, self._game_ended = ended & ~game_ended, game_ended
-        if self._training and self._config.sign_reward:
-            reward = np.sign(reward)
         return Tick(
             observation={"frame": frames},
-            reward=reward.astype(np.float32),
+            reward=self._trained_reward(reward),
             terminated=terminated,
             truncated=truncated & ~terminated,
             active=~ended,
@@ -184,6 +191,23 @@ class AtariVector:
             env_steps=int(stepped.sum()),
             episodes=episodes,
         )
+
+    def _uneventful(self, frames: np.ndarray, reward: np.ndarray) -> Tick:
+        """Nothing ends or begins, and no stack is filling up, as in most ticks."""
+        self._return += reward
+        self._length += 1
+        return Tick(
+            observation={"frame": frames},
+            reward=self._trained_reward(reward),
+            terminated=self._none,
+            truncated=self._none,
+            active=self._everywhere,
+            first=self._none,
+            env_steps=self._num_envs,
+        )
+
+    def _trained_reward(self, reward: np.ndarray) -> np.ndarray:
+        return (np.sign(reward) if self._training and self._config.sign_reward else reward).astype(np.float32)
 
     def _clear_earlier_frames(self, frames: np.ndarray) -> None:
         """Frames from before a life's first observation are zero: ALE clears its stack only when a game starts."""

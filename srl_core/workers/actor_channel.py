@@ -43,6 +43,7 @@ class ActorChannel:
         trained = np.isin(self._rows % agents, route.trained)
         self._trained_anywhere = sorted({agent for r in context.routes for agent in r.trained})
         self._trained = None if trained.all() else np.flatnonzero(trained)
+        self._even_shares = np.full(len(self._rows), 1.0 / max(len(self._trained_anywhere), 1), np.float32)
         self._columns = int(trained.sum())
         self._env_of_row = self._rows // agents
         self._num_envs = spec.num_envs
@@ -100,6 +101,8 @@ class ActorChannel:
     def _shares(self, m: _Member, tick: Tick) -> np.ndarray:
         """Split each env step evenly among the environment's acting, trained agents, those of other policies included:
         so that no step counts twice."""
+        if m.rows is None and self._trained is None and tick.active.all():
+            return self._even_shares
         rows = np.arange(len(self._rows)) if m.rows is None else m.rows
         counted = m.active if self._trained is None else m.active & np.isin(rows, self._trained)
         acting = tick.active.reshape(self._num_envs, -1)[:, self._trained_anywhere].sum(1)
