@@ -187,29 +187,31 @@ def per_core(parts: dict[str, float]) -> float:
 def benchmark(experiment: Experiment, *, rounds: int, warm_up: float, window: float, seconds: float) -> dict:
     """All rounds; the object that is printed last."""
     runs: list[dict] = []
+    measured = [measure_parts(experiment, seconds)]
     for index in range(rounds):
-        parts = measure_parts(experiment, seconds)
-        limit = per_core(parts)
-        print(f"round {index + 1}: " + ", ".join(f"{k} {v:,.0f}" for k, v in parts.items()), flush=True)
-        ends = {}
+        ends: dict[str, dict[str, float]] = {}
         for name, placement in placements(experiment).items():
             end = ends[name] = run_window(placement, warm_up, window)
-            end["ratio"] = end["env_steps_per_s"] / (cores() * limit)
+            measured.append(measure_parts(experiment, seconds))
+            # Others use the machine too: a run is compared with what was measured right before and after it.
+            limit = statistics.mean(per_core(parts) for parts in measured[-2:])
+            end["limit"] = cores() * limit
+            end["ratio"] = end["env_steps_per_s"] / end["limit"]
             end["cpu_ratio"] = end["env_steps_per_cpu_s"] / limit
+            print(f"round {index + 1}: " + ", ".join(f"{k} {v:,.0f}" for k, v in measured[-1].items()), flush=True)
             print(
                 f"  {name}: {end['env_steps_per_s']:,.0f} env steps/s, ratio {end['ratio']:.3f}, "
                 f"CPU ratio {end['cpu_ratio']:.3f}, cores used {end['cpu_use']:.1%}",
                 flush=True,
             )
-        runs.append({"parts": parts, "limit": cores() * limit, "placements": ends})
+        runs.append(ends)
     median = {
-        name: {key: statistics.median(r["placements"][name][key] for r in runs) for key in runs[0]["placements"][name]}
-        for name in runs[0]["placements"]
+        name: {key: statistics.median(ends[name][key] for ends in runs) for key in runs[0][name]} for name in runs[0]
     }
     best = max(median, key=lambda name: median[name]["env_steps_per_s"])
     return {
-        **{part: statistics.median(r["parts"][part] for r in runs) for part in PARTS},
-        "limit": statistics.median(r["limit"] for r in runs),
+        **{part: statistics.median(parts[part] for parts in measured) for part in PARTS},
+        "limit": median[best]["limit"],
         "end_to_end": median[best]["env_steps_per_s"],
         "ratio": median[best]["ratio"],
         "cpu_ratio": median[best]["cpu_ratio"],
@@ -217,6 +219,7 @@ def benchmark(experiment: Experiment, *, rounds: int, warm_up: float, window: fl
         "better": best,
         "placements": median,
         "rounds": runs,
+        "parts": measured,
         "cores": cores(),
         "hardware": describe(),
     }
