@@ -247,6 +247,9 @@ class CountingVector(ToyVector):
         )
         self._config = config
 
+    def begin(self, where: np.ndarray, random: np.ndarray) -> None:
+        """The age is all the state there is."""
+
     def advance(self, actions: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         over, never = self.age >= self._config.steps, np.zeros_like(moved)
         terminates = self._config.end == "terminate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ def require(field: str, value: float, least: float) -> None:
         raise UserError(f"environment.{field} is {value}; it must be at least {least}")
 
 
-class ToyVector:
+class ToyVector(ABC):
     """E environments in NumPy, all agents of one in step. A subclass keeps its state in `state` and says how it moves.
 
     `state` holds arrays [E, ...], all of which are saved; `age` [E] is the number of steps in the game.
@@ -66,18 +67,19 @@ class ToyVector:
         self._actions = np.zeros((self.spec.rows, action.dims), action.dtype)
         self._tracker = EpisodeTracker(num_envs, len(agents))
 
+    @abstractmethod
     def begin(self, where: np.ndarray, random: np.ndarray) -> None:
         """Set the state of the environments `where` (indices [n]) to a game's start; `random` [n, random_numbers]."""
 
+    @abstractmethod
     def advance(self, actions: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Make one step of the environments `moved` (bool [E]); `age` counts it already. `actions` [E, dims] are those
         of each one's first agent. Returns reward, terminated and truncated [E]; whatever they say elsewhere is ignored.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def observe(self) -> Arrays:
         """New arrays [E, ...], the same for all agents of an environment."""
-        raise NotImplementedError
 
     def life_lost(self) -> np.ndarray | None:
         """Bool [E]: the last step ended the agents' episode, though not the game (None: never)."""
@@ -165,7 +167,7 @@ class ToyVector:
             array[...] = state["state"][name]
         self._tracker.load_state_dict(state["tracker"])
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # none of them holds anything
         """Nothing to close."""
 
 

@@ -36,9 +36,7 @@ def _measure_limit(run: RunSpec, run_dir: Path) -> None:
     directory = RunDirectory.create(run_dir, to_json(run.experiment), seed=run.seed)
     try:
         wall, cpu = time.monotonic(), _cpu_seconds()
-        write_json(
-            run_dir / "limit.json", measure_limit(run.experiment, rounds=1, seconds=run.experiment.budget.seconds)
-        )
+        write_json(run_dir / "limit.json", measure_limit(run.experiment, run.experiment.budget.seconds))
         directory.update(seconds=time.monotonic() - wall, cpu_seconds=_cpu_seconds() - cpu, counts={})
         directory.finish("completed")
     finally:

@@ -72,5 +72,5 @@ def atari_ppo(game: str = "Pong", profile: str = "desk") -> Experiment:
 
 
 def pong() -> Experiment:
-    """PPO on Atari Pong from its picture: 18 points or more of 21 within half an hour on 2 cores."""
+    """PPO on Atari Pong from its picture, for half an hour on 2 cores."""
     return replace(atari_ppo("Pong", "desk"), name="pong")

@@ -11,6 +11,7 @@ The trainer's loop:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -50,18 +51,19 @@ class Algorithm(Protocol):
 
 
 @dataclass(frozen=True)
-class AlgorithmConfig:
+class AlgorithmConfig(ABC):
     """Base of all algorithm configurations; `kind` is the name in the registry."""
 
     kind: ClassVar[str] = ""
 
+    @abstractmethod
     def validate(self, sample_steps: int, burn_in_steps: int) -> None:
         """Raise `UserError` where the values cannot work together or with the way trajectories are cut."""
 
+    @abstractmethod
     def build_policy(self, environment: EnvironmentSpec, *, device: str, seed: int) -> Policy:
         """The acting half alone, initialised from `seed`."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how its policy is built")
 
+    @abstractmethod
     def build(self, environment: EnvironmentSpec, *, device: str, seed: int) -> Algorithm:
         """The policy and all that trains it; same `seed`, same initial parameters as `build_policy`."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is built")

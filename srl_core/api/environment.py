@@ -16,6 +16,7 @@ the same tick instead gives the observations it skipped as `final_observation`, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -186,15 +187,15 @@ class MultiAgentEnvironment(Protocol):
 
 
 @dataclass(frozen=True)
-class EnvironmentConfig:
+class EnvironmentConfig(ABC):
     """Base of all environment configurations; `kind` is the name in the registry."""
 
     kind: ClassVar[str] = ""
 
+    @abstractmethod
     def build(self, num_envs: int, *, training: bool) -> VectorEnvironment:
         """Make a vector of `num_envs` environments.
 
         `training` false is for evaluation: whole games, true rewards. Raises `UserError` where a package, a ROM or a
         game is missing.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is built")

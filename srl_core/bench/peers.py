@@ -8,16 +8,22 @@ needs numpy < 2. Env steps are unique ones that the learner has consumed. The la
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import re
-import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
+from srl_core.base.errors import RunError
 from srl_core.base.hardware import describe
 from srl_core.bench.throughput import cores, placements, run_window
 from srl_core.config import Experiment
@@ -44,51 +50,74 @@ def make_environment(path: Path) -> Path:
     return python
 
 
-def children_cpu() -> float:
-    """CPU-seconds of all child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def tree_cpu(root: psutil.Process) -> float:
+    """CPU-seconds of a process and all that descend from it."""
+    spent = 0.0
+    for process in (root, *root.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            times = process.cpu_times()
+            spent += times.user + times.system
+    return spent
 
 
 def run_sample_factory(
     python: Path, *, workers: int, minibatch: int, warm_up: float, window: float
 ) -> dict[str, float]:
-    """One run of `warm_up + window` seconds; rates over the window, CPU time over the whole run."""
+    """Train until warm-up and window have passed, counted from the first trained step; rates over the window."""
     script = Path(__file__).with_name("peer_sample_factory.py")
     envs = 32 // workers
     settings = {
         "algo": "APPO", "env": "atari_pong", "experiment": "bench", "device": "cpu", "serial_mode": False,
         "async_rl": True, "num_workers": workers, "num_envs_per_worker": envs, "worker_num_splits": 2,
         "batch_size": minibatch, "num_batches_per_epoch": 4, "num_epochs": 1, "rollout": 64, "recurrence": 1,
-        "summaries_use_frameskip": False, "train_for_seconds": int(warm_up + window + 5), "train_for_env_steps": 10**9,
+        "summaries_use_frameskip": False, "train_for_env_steps": 10**9,
         "normalize_input": False, "normalize_returns": False, "save_every_sec": 10**6, "log_to_file": False,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as directory:
-        before = children_cpu()
         process = subprocess.Popen(
             [str(python), str(script), f"--train_dir={directory}", *(f"--{k}={v}" for k, v in settings.items())],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
-        assert process.stdout is not None
-        seen: list[tuple[float, int]] = []
-        tail: list[str] = []
-        for line in process.stdout:
-            tail = [*tail[-20:], line]
-            if match := _FRAMES.search(line):
-                seen.append((time.monotonic(), int(match[1])))
-        if process.wait() != 0:
-            raise RuntimeError("Sample Factory failed:\n" + "".join(tail))
-        cpu = children_cpu() - before
-    trained = [(t, n) for t, n in seen if n > 0]
-    first = next((t, n) for t, n in trained if t >= trained[0][0] + warm_up / 2)
-    last = trained[-1]
+        try:
+            first, last = _window(process, warm_up, window)
+        finally:  # it is not asked to end by itself: its own time limit is not kept
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    steps = last.steps - first.steps
     return {
-        "env_steps_per_s": (last[1] - first[1]) / (last[0] - first[0]),
-        "env_steps_per_cpu_s": last[1] / cpu,
-        "seconds": last[0] - first[0],
+        "env_steps_per_s": steps / (last.time - first.time),
+        "env_steps_per_cpu_s": steps / (last.cpu - first.cpu),
+        "seconds": last.time - first.time,
     }
+
+
+@dataclass(frozen=True)
+class _Mark:
+    time: float
+    steps: int
+    cpu: float
+
+
+def _window(process: subprocess.Popen, warm_up: float, window: float) -> tuple[_Mark, _Mark]:
+    """Time, env steps and CPU time at the first reports after the warm-up and after the window."""
+    assert process.stdout is not None
+    root, began, first = psutil.Process(process.pid), None, None
+    tail: list[str] = []
+    for line in process.stdout:
+        tail = [*tail[-20:], line]
+        match = _FRAMES.search(line)
+        if match is None or int(match[1]) == 0:
+            continue
+        mark = _Mark(time.monotonic(), int(match[1]), tree_cpu(root))
+        began = began or mark
+        if first is None and mark.time - began.time >= warm_up:
+            first = mark
+        elif first is not None and mark.time - first.time >= window:
+            return first, mark
+    raise RunError("Sample Factory ended too early:\n" + "".join(tail))
 
 
 def compare(experiment: Experiment, python: Path, *, rounds: int, warm_up: float, window: float) -> dict:

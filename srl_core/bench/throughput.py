@@ -172,10 +172,9 @@ def _measure_on_all_cores(part: str, experiment: Experiment, seconds: float) -> 
     return statistics.mean(rates)
 
 
-def measure_limit(experiment: Experiment, *, rounds: int = 3, seconds: float = 4.0) -> dict[str, float]:
-    """Medians over `rounds` of each part (env steps per CPU-second) and the limit (env steps/s on all cores)."""
-    measured = [measure_parts(experiment, seconds) for _ in range(rounds)]
-    parts = {part: statistics.median(m[part] for m in measured) for part in PARTS}
+def measure_limit(experiment: Experiment, seconds: float) -> dict[str, float]:
+    """Each part (env steps per CPU-second) and the limit (env steps/s on all cores)."""
+    parts = measure_parts(experiment, seconds)
     return {**parts, "limit": cores() * per_core(parts)}
 
 

@@ -82,7 +82,7 @@ def recorded(run: RunDirectory) -> Iterator[None]:
 
 def record_early_end(run: RunDirectory, error: BaseException) -> None:
     """Write what ended the run, unless that was done; a new run whose input was bad leaves no directory."""
-    with suppress(OSError):
+    with suppress(OSError):  # a full disk must not hide `error`, which is on its way up
         if isinstance(error, UserError) and run.metadata["resumes"] == 0:
             run.withdraw()
         elif run.metadata["status"] == "running":

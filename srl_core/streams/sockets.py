@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import select
 import socket
-import time
 from collections import Counter
 from typing import Any
 
 import zmq
 
-from srl_core.api import Stopped
 from srl_core.base.codec import HEADER_NBYTES
 from srl_core.base.stop import StopFlag
+from srl_core.streams.waiting import wait_for_news
 
 COPY_BELOW = 65536
 """Bytes: smaller messages are cheaper to copy than to share with the socket's threads."""
@@ -87,13 +86,7 @@ class SocketEnd:
 
         To be called right after `receive` returned None: what arrives is announced once, to any call on the socket.
         """
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        for fd, _ in self._poll.poll(min(left, 3600.0)):
-            if fd == self._stop:
-                raise Stopped
-        return True
+        return wait_for_news(self._poll, self._stop, deadline)
 
     def send(self, message: Any, peer: bytes = b"") -> bool:
         """Send one frame; False if the peer is gone or takes no more. Large ones must not change until received."""

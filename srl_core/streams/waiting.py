@@ -33,6 +33,20 @@ def clear(fd: int) -> None:
         os.eventfd_read(fd)
 
 
+def wait_for_news(poll: select.epoll, stop: int, deadline: float) -> bool:
+    """Wait for any descriptor of `poll` until `deadline` (`time.monotonic()`); False where it has passed.
+
+    Raises `Stopped` where one of them is `stop`, the stop flag's.
+    """
+    left = deadline - time.monotonic()
+    if left <= 0:
+        return False
+    for fd, _ in poll.poll(min(left, 3600.0)):
+        if fd == stop:
+            raise Stopped
+    return True
+
+
 class Doorbell:
     """Lets one end sleep until the other rings, where system calls are made only if it does sleep.
 
@@ -75,17 +89,8 @@ class Sleeper:
         try:
             with self._lock:  # the fence
                 pass
-            while (found := look()) is None and self._wait(deadline):
+            while (found := look()) is None and wait_for_news(self._poll, self._stop, deadline):
                 pass
             return found
         finally:
             self._flag[0] = 0
-
-    def _wait(self, deadline: float) -> bool:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        for fd, _ in self._poll.poll(min(left, 3600.0)):
-            if fd == self._stop:
-                raise Stopped
-        return True

@@ -39,6 +39,8 @@ class ActorWorker:
         self._waiting: deque[int] = deque()
         self._simulated: deque[int] = deque()
         self._seeds = [derive_seed(seed, "member", m) for m in range(size)]
+        self._dropped = 0
+        """Trajectories that this part of the run has dropped; the column also holds earlier parts."""
         self._started = False
 
     def poll(self, timeout: float) -> PollResult:
@@ -90,7 +92,9 @@ class ActorWorker:
             row.add("return_sum", float(np.mean(episode.returns)))
         for channel in self._channels:
             channel.outcome(member, tick)
-        row.set("dropped_trajectories", sum(channel.dropped for channel in self._channels))
+        dropped = sum(channel.dropped for channel in self._channels)
+        row.add("dropped_trajectories", dropped - self._dropped)
+        self._dropped = dropped
         self._observe(member, tick)
 
     def _observe(self, member: int, tick: Tick) -> None:

@@ -21,7 +21,6 @@ class LocalInference:
         self._replies: dict[int, Arrays] = {}
         self._version = -1
         self._next_pull = 0.0
-        self.batches = 0
         self.pull()
 
     def pull(self) -> None:
@@ -47,7 +46,6 @@ class LocalInference:
             requests = concatenate([request for _, request in self._staged])
         reply = self._policy.act(requests)
         reply["version"] = np.full(rows_of(reply), self._version)
-        self.batches += 1
         start = 0
         for member, request in self._staged:
             end = start + rows_of(request)

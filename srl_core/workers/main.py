@@ -59,10 +59,8 @@ def main() -> int:
     args = parser.parse_args()
     die_with_parent(args.parent)
     os.nice(NICENESS.get(args.kind, 0))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # terminals and service managers tell all processes; the controller decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # terminals and service managers tell all; the controller decides
+        signal.signal(number, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the stack of a hanging worker, even inside C code
     plan = read_plan(args.plan)

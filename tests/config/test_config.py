@@ -50,10 +50,7 @@ def test_the_hash_depends_on_every_field_but_seed_and_name() -> None:
     for path in leaves(experiment):
         if path in (("seed",), ("name",)):
             continue
-        try:
-            changed = change(experiment, path)
-        except (UserError, ValueError):
-            continue  # the configuration checks this field when it is made
+        changed = change(experiment, path)
         assert config_hash(changed) != base, path  # type: ignore[arg-type]
 
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import pytest
 
-from srl_core.api import AlgorithmConfig, EnvironmentConfig
+from envs.null import NullConfig
+from srl_core.algorithms.null.config import NullAlgorithmConfig
 from srl_core.base.errors import UserError
 from srl_core.config import ActorConfig, EvaluationConfig, Experiment, PolicyWorkerConfig, RouteConfig
 from srl_core.launchers.topology import agent_routes, placements
 
-
-@dataclass(frozen=True)
-class SomeEnvironment(EnvironmentConfig):
-    kind: ClassVar[str] = "some"
-
-
-@dataclass(frozen=True)
-class SomeAlgorithm(AlgorithmConfig):
-    kind: ClassVar[str] = "some"
-
-
-BASE = Experiment(SomeEnvironment(), SomeAlgorithm())
+BASE = Experiment(NullConfig(), NullAlgorithmConfig())
 AGENTS = ["hider_0", "hider_1", "seeker_0"]
 
 

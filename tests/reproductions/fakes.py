@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from envs.null import NullConfig
 from reproductions.pipeline.spec import RunSpec
-from srl_core.api import AlgorithmConfig, EnvironmentConfig
+from srl_core.algorithms.null.config import NullAlgorithmConfig
 from srl_core.base.run_directory import RunDirectory
 from srl_core.base.seeding import generator
 from srl_core.config import ActorConfig, Experiment, to_json
@@ -19,7 +20,7 @@ from srl_core.config import ActorConfig, Experiment, to_json
 def experiment(game: str = "Pong", profile: str = "smoke") -> Experiment:
     """Stands for a preset; nothing of it is ever built."""
     count = {"smoke": 1, "desk": 3, "node": 32, "cluster": 128}[profile]
-    return Experiment(EnvironmentConfig(), AlgorithmConfig(), name=game, actor=ActorConfig(count=count))
+    return Experiment(NullConfig(), NullAlgorithmConfig(), name=game, actor=ActorConfig(count=count))
 
 
 def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:

@@ -18,7 +18,14 @@ from srl_core.algorithms.ppo.config import PPOConfig
 from srl_core.api import EnvironmentConfig, Tick
 from srl_core.base.arrays import Arrays
 from srl_core.base.errors import RunError
-from srl_core.config import ActorConfig, Experiment, PolicyWorkerConfig, RouteConfig, TrajectoryConfig
+from srl_core.config import (
+    ActorConfig,
+    Experiment,
+    PolicyWorkerConfig,
+    RouteConfig,
+    StreamsConfig,
+    TrajectoryConfig,
+)
 from srl_core.networks.config import NetworkConfig
 from srl_core.streams import BACKENDS
 from tests.workers.world import world
@@ -304,3 +311,26 @@ def test_waiting_for_a_reply_ends_in_time_and_is_counted(tmp_path: Path) -> None
         actor = w.worker("actor-0")
         assert not actor.poll(0.2).busy
         assert 0.1 < w.table.row("actor-0").get("wait_seconds") < 5
+
+
+def test_dropped_trajectories_are_counted_over_an_exact_resume(tmp_path: Path) -> None:
+    experiment = Experiment(
+        CountingConfig(),
+        NullAlgorithmConfig(),
+        trajectory=EACH_STEP,
+        actor=ActorConfig(count=1, envs_per_member=2),
+        streams=StreamsConfig(when_full="drop_oldest"),
+    )
+    dropped, state = [0.0], None
+    for part in range(2):
+        with world(experiment, tmp_path / str(part), slots=1) as w:
+            actor = w.worker("actor-0", deterministic=True)
+            if state is not None:
+                actor.load_state_dict(state)
+            for _ in range(10):
+                actor.poll(0.0)
+            dropped.append(w.table.total("dropped_trajectories"))
+            state = actor.state_dict()
+    # Nobody reads: of all samples of two trajectories, each part keeps the last one.
+    assert dropped[1] > 0
+    assert dropped[2] >= 2 * dropped[1]

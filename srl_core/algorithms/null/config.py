@@ -21,6 +21,9 @@ class NullAlgorithmConfig(AlgorithmConfig):
     read_batches: bool = False
     """Sum every array of a batch, so that the trainer has read all that it was sent."""
 
+    def validate(self, sample_steps: int, burn_in_steps: int) -> None:
+        """Everything works with it."""
+
     def build_policy(self, environment: EnvironmentSpec, *, device: str, seed: int) -> NullPolicy:
         return NullPolicy(environment)
 
